@@ -357,3 +357,25 @@ def test_the_model_worker_is_told_which_items_make_room_for_others(fault: str, r
     assert answer.refused is None
     found = judge(answer)
     assert [violation.rule for violation in (found or (0, []))[1]] == rules
+
+
+@pytest.mark.parametrize(
+    ("fault", "rules"),
+    [
+        ("", []),
+        ("tells all as cached", [("P15", "what a client is told was found")]),
+        ("loses the last token", [("L1", "an output that ends at the wrong place")]),
+    ],
+)
+def test_what_a_client_gets_is_looked_at(fault: str, rules: list[tuple[str, str]]) -> None:
+    """Two prompts of two blocks, the second one half found; it is preempted by nobody."""
+    setup = {"groups": [{"kind": "full", "block": 4}], "fault": fault}
+    adds = [("add", {"tokens": [0] * 4 + [n] * 3, "max_tokens": 3}) for n in (0, 1)]
+    answer = broken_vllm().run(Case("scheduler", setup, [op for add in adds for op in (add, ("drain", {}))])).answer
+    assert answer.refused is None
+    told = [effect for step in answer.steps for effect in step.effects if effect[0] == "output"]
+    assert len(told) == 2
+    if not fault:
+        assert [(len(effect[6]), effect[7]) for effect in told] == [(3, 0), (3, 4)]
+    found = judge(answer)
+    assert [(violation.rule, violation.oracle) for violation in (found or (0, []))[1]] == rules

@@ -1,5 +1,5 @@
 """The adapter of vLLM over a release that is broken in one way, which the setup names: its HiSparse, its disk, its
-cache of encodings, its tiers below the host or the workers above them."""
+cache of encodings, its tiers below the host or the workers above them, or what clients are told."""
 
 import contextlib
 import os
@@ -12,8 +12,10 @@ import vllm_engine
 from level import Refused
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.worker import OffloadingConnectorWorker
 from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
+from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.hisparse.coordinator import HiSparseCoordinator
 from vllm.v1.kv_offload.tiering.manager import TieringOffloadingManager
+from vllm.v1.metrics.stats import PrefillStats
 from vllm.v1.simple_kv_offload import disk_backend
 from vllm.v1.simple_kv_offload.disk_backend import DiskBackend
 from vllm_scheduler import SchedulerLevel, _driver_problem
@@ -100,6 +102,18 @@ HISPARSE = {
 }
 
 
+_said, _sampled = PrefillStats.set, Scheduler._update_request_with_output
+
+
+def _all_is_cached(self, num_prompt_tokens, *_found, **_more) -> None:
+    _said(self, num_prompt_tokens, num_prompt_tokens, 0)
+
+
+def _loses_the_last_token(self, request, new_token_ids, **more):
+    tokens, is_over = _sampled(self, request, new_token_ids, **more)
+    return (tokens[:-1] if is_over else tokens), is_over
+
+
 def _stores_alone(worker, metadata) -> None:
     """Of workers that share a copy, those that do not store say nothing of it, though all are waited for."""
     if worker._is_store_writer:
@@ -120,6 +134,8 @@ FAULTS |= {name: (DiskBackend, *fault) for name, fault in DISK.items()}
 FAULTS["tells of no eviction"] = EncoderCacheManager, "get_freed_mm_hashes", lambda self: []
 FAULTS["tells no tier of an end"] = TieringOffloadingManager, "_maybe_finalize_request", lambda self, *_: None
 FAULTS["tells of no store of others"] = OffloadingConnectorWorker, "prepare_store_kv", _stores_alone
+FAULTS["tells all as cached"] = PrefillStats, "set", _all_is_cached
+FAULTS["loses the last token"] = Scheduler, "_update_request_with_output", _loses_the_last_token
 """Where each fault is, and what stands there instead."""
 
 

@@ -9,6 +9,7 @@ import functools
 import json
 
 from level import SKIPPED, Level, Refused
+from vllm_answers import Answers
 from vllm_common import VERSION, Keys, adapter_of, event_effects, hits_dialect, make_request, pool_state, since, tables
 from vllm_core import engine_core, world
 from vllm_embeds import contents, embedded
@@ -69,6 +70,7 @@ class SchedulerLevel(Level):
         self._connector = self._made_connector(tiers)
         self._runner.attach(self._scheduler, self._connector)
         self._sessions = Sessions(self, self._core, self._keys, self._runner, planned.hash_block)
+        self._answers = Answers(self, options.max_len)
         self._observe()
         self.world = {
             "groups": planned.groups,
@@ -145,6 +147,8 @@ class SchedulerLevel(Level):
         self._keys.announce(self, r, request)
         if args.get("session"):
             self._sessions.begin(r, prompt, most)
+        else:
+            self._answers.begin(r, told["tokens"], most, _STOPS if args.get("stop") else ())
         self._core.add_request(request)
         return r
 
@@ -356,13 +360,16 @@ class SchedulerLevel(Level):
 
     def _tell_output(self, output) -> None:
         r = output.request_id
+        self._answers.take(output)
         if output.new_token_ids:
             self.tell("append", r, list(output.new_token_ids))
             self._sessions.grew(r, list(output.new_token_ids))
         is_over = output.finish_reason is not None and not self._sessions.answered(r)
         self._keys.announce(self, r, self._requests[r])
         if is_over:
-            self._end(r, "aborted" if str(output.finish_reason) == "abort" else "finished")
+            how = str(output.finish_reason)
+            self._answers.end(r, whole=how in ("stop", "length"))
+            self._end(r, "aborted" if how == "abort" else "finished")
 
     def _aborts(self, request_ids) -> None:
         alive = [r for r in request_ids if r in self._alive]
