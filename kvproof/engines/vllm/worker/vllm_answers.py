@@ -1,4 +1,4 @@
-"""What clients of vLLM's engine core get: the tokens of an answer, and how much of its prompt they are told was cached."""
+"""What clients of vLLM's engine core get: the tokens of an answer, and how much of the prompt is said to be cached."""
 
 from level import Level
 
@@ -19,7 +19,7 @@ class Answers:
         self._asked[r] = prompt, min(most, self._max_len - len(prompt)), stops
 
     def take(self, output) -> None:
-        """A part of an answer comes: with the first one is told what was cached, since 0.20."""
+        """A part of an answer comes; newer releases say with the first one what was cached."""
         r = output.request_id
         self._made.setdefault(r, []).extend(output.new_token_ids)
         if (stats := getattr(output, "prefill_stats", None)) is not None:
