@@ -88,7 +88,7 @@ def problem_of_dialect(world: World) -> str | None:
     reads = world.notes.get("reads")
     if reads is not None and reads not in [*world.tiers][1:]:
         return f"attention reads {_short(reads)} too, and that must be a tier behind the device"
-    for name in ("eager", "whole", "loads"):
+    for name in ("eager", "whole", "loads", "parts"):
         tiers = world.notes.get(name) or []
         if not isinstance(tiers, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in tiers):
             return f"the {name} tiers are {_short(tiers)}, and must be a list of names of tiers"

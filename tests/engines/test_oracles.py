@@ -212,6 +212,7 @@ def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, en
         ("keys", True, "the note keys is True; what can be said is tokens"),
         ("eager", ["host"], "the eager tiers are ['host'], and must be a list of names of tiers"),
         ("eager", "device", "the eager tiers are device, and must be a list of names of tiers"),
+        ("parts", ["host"], "the parts tiers are ['host'], and must be a list of names of tiers"),
         ("eager", 5, "the eager tiers are 5, and must be a list of names of tiers"),
         ("kept_back", -4, "so many blocks are kept back: -4, and that must be a number of blocks"),
         ("dialect", "head", "the dialect is head, and no object of names"),

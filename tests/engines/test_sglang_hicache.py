@@ -108,6 +108,8 @@ def test_a_state_comes_back_to_its_node_and_to_who_goes_on_from_it(with_states: 
     assert len({pair[3] for pair in load if pair[1] == place}) == 2
 
 
+WINDOWED = {**SETUP, "window": 5, "window_pages": 8, "window_interval": 4, "host_window_pages": 12}
+
 KEPT = {**SETUP, "storage": 1, "prefetch": "wait_complete"}
 ALL: Op = ("storage", dict.fromkeys(("queries", "writes", "reads", "acks"), 9))
 ON_HOST = [add([1, 20]), ALL, *rounds(0), STORED, *rounds(0)]
@@ -208,6 +210,8 @@ FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "lost load": (SETUP, BEHIND, ("L2", "locked for ever")),
     "lost anchor": (SETUP, BEHIND, ("R3", "locks on the host")),
     "unloaded state": (STATED, STATE_BEHIND, ("P6", "a state was taken")),
+    "unstored state": (STATED, WITH_STATE, ("O9", "stored without its parts")),
+    "unstored window": (WINDOWED, FIRST, ("O9", "stored without its parts")),
     "hasty state": (
         STATED,
         [*STATE_PUSHED, add([1, 10], [2, 3], most=2), add([1, 10], [0, 3], most=2), *rounds(0)],

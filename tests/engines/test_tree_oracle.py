@@ -18,6 +18,7 @@ from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.tree import TreeOracle
 from kvproof.judge.oracles.tree_events import TreeEventsOracle
+from kvproof.judge.oracles.tree_stores import TreeStoresOracle
 from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, TreeNode, TreePart, TreeState, World
 from kvproof.judge.shapes import problems
 from kvproof.spec.rules import RULES
@@ -283,6 +284,52 @@ def test_a_state_on_the_host_is_held_by_what_holds_its_node(
     found = [v for v in TreeOracle(STATES_ON_HOST).step(step, Ghost(STATES_ON_HOST)) if v.rule != "P6"]
     expected = [("R3", "locks on the host", ("mamba", side)) for side in broken]
     assert [(v.rule, v.oracle, v.key) for v in found] == expected
+
+
+STORED = World(
+    [Group("full", 2), Group("mamba", 2)], {"device": Tier(5), "host": Tier(4)}, 2, notes={"parts": ["host"]}
+)
+ALONE = [["compute", "r0", 0, [0, 1]], ["processed", "r0", 2], ["end", "r0", "finished"]]
+
+
+def stored(*, state: bool) -> TreeNode:
+    """A node with a state, which is stored, its state too or not."""
+    made = backed(node(-1, [0, 1], 0), 0)
+    made.parts, made.host = [([3], 0)], [*made.host, ([2] if state else [], 0)]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("effects", "ran", "before", "state", "told"),
+    [
+        (ALONE, [], of(), False, True),
+        (ALONE, ["r0"], of(), False, True),
+        (ALONE, [], of(), True, False),
+        (ALONE, ["r1"], of(), False, False),
+        ([*ALONE, ["processed", "r1", 2]], [], of(), False, False),
+        ([*ALONE, ["processed", "r0", 2]], [], of(), False, False),
+        ([["preempted", "r0"], *ALONE], [], of(), False, False),
+        (ALONE, [], of(node(-1, [0, 1], 0)), False, False),
+        (ALONE, [], None, False, False),
+    ],
+    ids=[
+        "new", "of who ran", "whole", "another runs", "another ends", "two passes", "computed again", "split", "unseen"
+    ],
+)  # fmt: skip
+def test_what_is_stored_is_stored_with_what_the_node_has(
+    effects: list[Any], ran: list[str], before: TreeState | None, state: bool, told: bool
+) -> None:
+    """Where another request, or a later pass, may have brought the state behind the store, nothing is said."""
+    pools = {"device": PoolState(), "host": PoolState()}
+    steps = [
+        Step("add", {}, state=State(pools, {r: [[], []] for r in ran}, tree=before)),
+        Step("round", {}, effects=effects, state=State(pools, tree=of(stored(state=state)))),
+    ]
+    oracle, ghost = TreeStoresOracle(STORED), Ghost(STORED)
+    found = [(v.rule, v.oracle, v.key) for step in steps for v in oracle.step(step, ghost)]
+    assert found == ([("O9", "stored without its parts", ("mamba",))] if told else [])
+    without = TreeStoresOracle(STATES_ON_HOST)
+    assert [v for step in steps for v in without.step(step, ghost)] == []
 
 
 PARTS = World([Group("full", 2), Group("window", 2, 4), Group("mamba", 2)], {"device": Tier(12)}, 2)

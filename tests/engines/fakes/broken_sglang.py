@@ -300,6 +300,28 @@ def _unloaded_state(scheduler) -> None:
     _patch(states, "build_hicache_transfers", lambda *node, **how: (build(*node, **how) or [])[:1] or None)
 
 
+def _unstored_part(scheduler, kind: str) -> None:
+    from sglang_drift import ComponentType
+
+    part = scheduler.tree_cache.components[ComponentType[kind]]
+    build = part.build_hicache_transfers
+
+    def built(node, phase, **how):
+        return None if phase.name == "BACKUP_HOST" else build(node, phase, **how)
+
+    _patch(part, "build_hicache_transfers", built)
+
+
+def _unstored_state(scheduler) -> None:
+    """States are never stored on the host."""
+    _unstored_part(scheduler, "MAMBA")
+
+
+def _unstored_window(scheduler) -> None:
+    """Slots of the window are never stored on the host."""
+    _unstored_part(scheduler, "SWA")
+
+
 def _hasty_state(scheduler) -> None:
     """A state is copied to a request without waiting for the load that brings it."""
     _patch(scheduler.req_to_token_pool, "layer_transfer_counter", None)
@@ -450,6 +472,8 @@ _FAULTS = {
         _freed_under_a_read,
         _unheld_write,
         _unloaded_state,
+        _unstored_state,
+        _unstored_window,
         _hasty_state,
         _state_freed_twice,
         _kept_state,

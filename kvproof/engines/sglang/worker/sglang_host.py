@@ -26,7 +26,7 @@ from sglang.srt.mem_cache.pool_host.mamba import MambaPoolHost
 from sglang.srt.mem_cache.unified_cache.components import ComponentType
 from sglang_drift import states_of
 from sglang_memory import Memory
-from sglang_release import BEFORE_CHECKPOINTS
+from sglang_release import BEFORE_CHECKPOINTS, STATES_BELOW
 from sglang_storage import PLACES, Storage
 
 __all__ = ["Host", "attach"]
@@ -340,6 +340,15 @@ class Host:
         """What this and the storage below are to the kit."""
         storage = {"storage": {"blocks": PLACES, "persists": True}}
         return {"host": {"blocks": sum(self.sizes)}} | ({} if self.storage is None else storage)
+
+    @property
+    def notes(self) -> dict:
+        """What is promised of it: what is written through is stored with the window and the state that it has.
+
+        What comes from a storage may lack these, and a request that computes it again may bring them, to the device
+        alone. Releases before those that are driven with states were not read for this.
+        """
+        return {"parts": ["host"]} if STATES_BELOW and self.policy == "write_through" and self.storage is None else {}
 
     def locks(self) -> list[tuple]:
         """Return each copy that holds a lock: a name, the node, and whether its lock has let go of the window."""

@@ -149,6 +149,7 @@ class SchedulerLevel(Level):
         if self.served.host is not None:
             self.own_tiers = ("device", "host")
             self.world["tiers"] |= self.served.host.tiers
+            self.world["notes"] |= self.served.host.notes
 
     def do(self, op: str, args: dict):
         """Do an operation, and tell what clients heard and which events it caused."""
