@@ -208,11 +208,11 @@ class ModelConnector:
 
     def waits(self) -> bool:
         """Whether requests waited for an answer of a tier below as the last step ran."""
-        return any(side.waits() for side in self._sides if hasattr(side, "waits"))
+        return any(side.waits() for side in self._sides)
 
     def kept(self, alive: Sequence[str]) -> int:
         """Return how many requests tiers below still know of, beside those that are not over."""
-        return sum(len(side.kept().difference(alive)) for side in self._sides if hasattr(side, "kept"))
+        return sum(len(side.kept().difference(alive)) for side in self._sides)
 
     def complete(self, pick: int, how: int) -> dict | None:
         """End a copy, as `Transfers.complete`."""
@@ -247,8 +247,7 @@ class ModelConnector:
             tier = next(tiers)
             side = _SIDES[setup["kind"]](here, there, tier, self._transfers, setup)
             if tier in side.tiers:
-                files = getattr(side, "files", None)
-                self._listen(here, tier, self._tells_events and side.tells_events, files, side.media)
+                self._listen(here, tier, self._tells_events and side.tells_events, side.files, side.media)
             sides.append(side)
         return sides
 

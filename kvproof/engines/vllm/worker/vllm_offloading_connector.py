@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 from level import Refused
 from vllm_common import Keys, since
+from vllm_side import Side
 from vllm_transfers import Part, Transfers
 
 __all__ = ["OffloadingSide", "extra_config", "key_and_group"]
@@ -89,7 +90,7 @@ def replicate(vllm_config, kv_cache_config) -> None:
     model.__class__ = type("_OfLatents", (type(model),), {"use_mla": True})
 
 
-class OffloadingSide:
+class OffloadingSide(Side):
     """One such connector: its copies, its chunks and what holds them."""
 
     def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:
@@ -108,8 +109,6 @@ class OffloadingSide:
         self.tells_events = True
         self.media = ("CPU",)
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
-        self.files = None
-        """The tier of files below, if it tells events."""
         self._below = {}
         """The tiers below by name, in the order in which they are asked."""
         if self._tiering is not None:

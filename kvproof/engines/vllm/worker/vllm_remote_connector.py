@@ -18,6 +18,7 @@ import math
 from level import Level
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.v1.request import RequestStatus
+from vllm_side import Side
 from vllm_transfers import Part, Transfers
 
 __all__ = ["NAME", "RemoteConnector", "RemoteSide", "extra_config", "failure_policy"]
@@ -150,7 +151,7 @@ class RemoteConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Nothing is saved by steps."""
 
 
-class RemoteSide:
+class RemoteSide(Side):
     """The other engines: what they computed, and the copies between them and here."""
 
     def __init__(

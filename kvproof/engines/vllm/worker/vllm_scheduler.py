@@ -271,12 +271,12 @@ class SchedulerLevel(Level):
             moved = self._complete_all()
             runs = self._has_work()
             computed = runs and self._step(Plan())["tokens"] > 0
-            waits = runs and hasattr(self._connector, "waits") and self._connector.waits()
+            waits = runs and self._connector is not None and self._connector.waits()
             steps += 1
             idle = 0 if moved or computed or waits else idle + 1
             moves = 0 if computed else moves + moved  # More of these in a row than blocks: one was moved twice.
         self._tell_boundary()
-        kept = self._connector.kept(self._alive) if hasattr(self._connector, "kept") else 0
+        kept = self._connector.kept(self._alive) if self._connector is not None else 0
         return {
             "left": len(self._alive),
             "pending": self._pending(),

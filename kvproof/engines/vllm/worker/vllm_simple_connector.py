@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import vllm_simple_disk as disk
 from level import Refused
 from vllm_common import Keys, pool_state
+from vllm_side import Side
 from vllm_transfers import Part, Transfers
 
 __all__ = ["SimpleSide", "extra_config"]
@@ -25,7 +26,7 @@ def extra_config(connector: dict, page: int, workers: int) -> dict:
     return told | {"cpu_bytes_to_use": connector["blocks"] * page * workers}
 
 
-class SimpleSide:
+class SimpleSide(Side):
     """One such connector: its copies, its host pool and what it holds."""
 
     def __init__(self, connector, workers: list, tier: str, transfers: Transfers, setup: dict) -> None:

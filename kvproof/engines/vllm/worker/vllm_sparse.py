@@ -6,6 +6,7 @@ has written go to the host behind it, whole pages before the next pass. What a c
 that a page has come.
 """
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 from level import Level
@@ -77,6 +78,14 @@ class SparseConnector:
         """How many transfers are under way, for the scheduler or for us."""
         fetched = sum(side.pending() for side in self._sides)
         return max(self._transfers.pending(), len(self._coordinator.pending_spills) + fetched)
+
+    def waits(self) -> bool:
+        """Nothing lies below its host, for whose answer a request could wait."""
+        return False
+
+    def kept(self, _alive: Sequence[str]) -> int:
+        """Nothing lies below its host that could know of requests."""
+        return 0
 
     def complete(self, pick: int, how: int) -> dict | None:
         """End a copy, as `Transfers.complete`."""
