@@ -7,7 +7,7 @@ given up, at the latest, where its request would be refused for want of it.
 from collections.abc import Iterator
 
 from ..ghost import Ghost
-from ..record import Group, State, Step, World
+from ..record import State, Step, World
 from ..violation import Thing, Violation, of_block, of_request
 from .needed import first_needed
 
@@ -35,9 +35,9 @@ class BehindOracle:
         self._device, tier = next(iter(world.tiers.items()))
         self._null = tier.null
         self._computed: dict[str, int] = {}
-        self._began: dict[str, list[int]] = {}
-        """Where each pass of a request began, since it was admitted. What was found for it may stand behind its window
-        until it goes on from there."""
+        self._goes_on: dict[str, int | None] = {}
+        """Where the last pass of a request began, since it was admitted; None: that was the first one. What was found
+        for it may stand behind its window until it goes on from there."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is held behind a window, and a request that is refused more for it."""
@@ -55,22 +55,23 @@ class BehindOracle:
     def _follow(self, effect: list[object]) -> None:
         match effect:
             case ["found", str(r), _, int(n)]:
-                self._computed[r], self._began[r] = n, []
+                self._computed[r] = n
+                self._goes_on.pop(r, None)
             case ["compute", str(r), int(start), *_]:
-                self._began.setdefault(r, []).append(start)
+                self._goes_on[r] = start if r in self._goes_on else None
             case ["processed", str(r), int(n)]:
                 self._computed[r] = n
             case ["preempted" | "end", str(r), *_]:
                 self._computed.pop(r, None)
-                self._began.pop(r, None)
+                self._goes_on.pop(r, None)
             case _:
                 pass
 
     def _held(self, state: State) -> Iterator[Violation]:
         for r, tables in state.tables.items():
-            before = self._began.get(r, [])[1:][-1:]
-            for g, blocks in self._behind(tables, before[0]) if before else ():
-                text = f"{r} goes on from token {before[0]}, and holds {blocks} behind its window in group {g}"
+            start = self._goes_on.get(r)
+            for g, blocks in self._behind(tables, start) if start is not None else ():
+                text = f"{r} goes on from token {start}, and holds {blocks} behind its window in group {g}"
                 yield Violation("D7", "held behind a window", text, (), self._about(r, blocks))
 
     def _refused(self, step: Step, state: State, ghost: Ghost) -> Iterator[Violation]:
@@ -81,7 +82,7 @@ class BehindOracle:
         tokens = step.args.get("tokens")
         left = len(tokens) if isinstance(tokens, list) else ghost.requests[r].tokens - computed
         until = computed + min(left, step.args.get("most") or left)
-        wanted = sum(max(0, _entries(group, until) - len(t)) for group, t in zip(self._groups, tables, strict=True))
+        wanted = sum(max(0, -(-until // group.block) - len(t)) for group, t in zip(self._groups, tables, strict=True))
         others = {block for each, ts in state.tables.items() if each != r for t in ts for block in t}
         others.update(state.holds.get(self._device, ()))
         idle = [block for _, blocks in self._behind(tables, computed) for block in blocks if block not in others]
@@ -99,7 +100,3 @@ class BehindOracle:
 
     def _about(self, r: str, blocks: list[int]) -> tuple[Thing, ...]:
         return of_request(r), of_block(self._device, blocks[0])
-
-
-def _entries(group: Group, tokens: int) -> int:
-    return -(-tokens // group.block)

@@ -64,10 +64,10 @@ class HitsOracle:
         self._left = _tokens_said(world, "leaves", 1)
         """How many tokens of a request a lookup leaves to be computed."""
         sizes = {group.block for group in world.groups}
-        # Hashes that are finer than all blocks are there so that hits end inside of these.
-        self._unit = world.hash_block if len(sizes) == 1 and not self._drop else math.lcm(*sizes)
         self._whole = math.lcm(*sizes)
         """The tokens behind which blocks of all groups end."""
+        # Hashes that are finer than all blocks are there so that hits end inside of these.
+        self._unit = world.hash_block if len(sizes) == 1 and not self._drop else self._whole
         kinds = sorted({group.kind for group in world.groups})
         self._kinds = ("drop", *kinds) if self._drop else (*kinds,)
         followed = all(group.kind in ("full", "window") for group in world.groups)

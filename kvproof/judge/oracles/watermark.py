@@ -32,8 +32,9 @@ class WatermarkOracle:
         held = self._held(step.state)
         before, self._before = self._before, held
         free = len(self._usable - held)
-        if step.error is None and _lets_in(step) and len(held) > len(before) and free < self._kept_back:
-            text = f"{_said(step)} is let in, and {free} blocks are left free; {self._kept_back} are kept back"
+        r = _let_in(step)
+        if step.error is None and r is not None and len(held) > len(before) and free < self._kept_back:
+            text = f"{r} is let in, and {free} blocks are left free; {self._kept_back} are kept back"
             yield Violation("P7", "takes what is kept back", text)
 
     def _held(self, state: State) -> set[int]:
@@ -41,20 +42,12 @@ class WatermarkOracle:
         return (of_requests | {*state.holds.get(self._device, ())}) & self._usable
 
 
-def _lets_in(step: Step) -> bool:
-    """Whether somebody was let in, and nobody grew: where calls overlap that may have come behind it."""
+def _let_in(step: Step) -> str | None:
+    """Who was let in, if anybody was and nobody grew: where calls overlap that may have come behind it."""
     if step.op != TOGETHER:
-        return step.op in _LETS_IN and step.result is True
-    done = {name.partition(" ")[0] for name, answer in step.together.items() if answer is not False}
-    return any(_is_let_in(name, answer) for name, answer in step.together.items()) and done.isdisjoint(_GROWS)
-
-
-def _is_let_in(name: str, answer: object) -> bool:
-    return name.startswith(_LETS_IN) and answer is True
-
-
-def _said(step: Step) -> str:
-    """Who was let in."""
-    if step.op != TOGETHER:
-        return str(step.args.get("request"))
-    return next(name.partition(" ")[2] for name, answer in step.together.items() if _is_let_in(name, answer))
+        return str(step.args.get("request")) if step.op in _LETS_IN and step.result is True else None
+    done = step.together
+    if any(name.partition(" ")[0] in _GROWS and answer is not False for name, answer in done.items()):
+        return None
+    admitted = (name for name, answer in done.items() if name.startswith(_LETS_IN) and answer is True)
+    return next((name.partition(" ")[2] for name in admitted), None)
