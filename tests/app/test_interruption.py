@@ -431,11 +431,11 @@ if __name__ == "__main__":
 
 
 FORKED = """
-import time
+import os, time
 from kvproof.checkers.processes import forked
 
 def work():
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")  # Whole, where print writes a line's end by itself if PYTHONUNBUFFERED is set.
     while True:
         time.sleep(1)
 
