@@ -86,8 +86,12 @@ class Causes:
     def add(self, finding: Finding) -> None:
         """Take in a finding: one more, or one with others, of which the one that needs least is told.
 
-        What needs all that two causes do makes no one of them: it is told with the one that needs less.
+        What needs all that two causes do makes no one of them: it is told with the one that needs less. What was told
+        before there was time to see what it needs is told with what came of it.
         """
+        for known in [each for each in self.findings if each.unfinished and _came_of(finding, each)]:
+            self.findings.remove(known)
+            finding = _joined(finding, known)
         alike = [known for known in self.findings if _same(known, finding)]
         less = [known for known in alike if known.needs <= finding.needs]
         if less:
@@ -145,7 +149,13 @@ def _same(a: Finding, b: Finding) -> bool:
 def _covers(finding: Finding, needs: frozenset[str]) -> bool:
     """Whether what needs this may be a finding that needs no more. What needs nothing is no part of everything, but
     where most faults need nothing."""
-    return finding.needs == needs or (finding.needs < needs and bool(finding.needs or finding.bare))
+    less = finding.needs < needs and bool(finding.needs or finding.bare)
+    return finding.needs == needs or less or needs in finding.was
+
+
+def _came_of(finding: Finding, known: Finding) -> bool:
+    """Whether a finding is what another one was made to, that needed more then or was not seen to its end."""
+    return known.needs in finding.was and _share_a_way(finding, known)
 
 
 def _share_a_way(a: Finding, b: Finding) -> bool:
@@ -181,13 +191,16 @@ def _joined(a: Finding, b: Finding) -> Finding:
     """One finding of two: the first one's case, the symptoms of both."""
     known = {v.signature for v in a.all_symptoms}
     news = {v.signature: v for v in b.all_symptoms if v.signature not in known}
+    was = tuple(dict.fromkeys((*a.was, *b.was)))
     return replace(
         a,
         symptoms=(*a.symptoms, *news.values()),
         levels=_levels(a, [b.case.level, *b.levels]),
         cases=a.cases + b.cases,
-        ways=_joined_ways(a, b),
+        ways=tuple(way for way in _joined_ways(a, b) if way.needs not in was),
         expected=a.expected or b.expected,
+        unfinished=a.unfinished and (b.unfinished or b.needs != a.needs),
+        was=was,
         seconds=min(a.seconds, b.seconds),
     )
 

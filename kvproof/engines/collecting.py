@@ -75,6 +75,8 @@ class Sample:
     steps_until: int
     cost: float = 0.0
     """Seconds that seeing it again may take."""
+    told: Finding | None = None
+    """What was told of it, when there was no time to see all that it needs."""
 
     @property
     def name(self) -> str:
@@ -85,6 +87,11 @@ class Sample:
     def place(self) -> tuple[tuple[str, ...], frozenset[str]]:
         """What it shows, and the traits of its case."""
         return self.verdict.violation.signature, self.traits
+
+    @property
+    def thought(self) -> frozenset[str] | None:
+        """What it was told to need."""
+        return None if self.told is None else self.told.needs
 
     @property
     def effort(self) -> tuple[bool, int, int]:

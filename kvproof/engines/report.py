@@ -36,6 +36,10 @@ class Finding:
     """The traits that it does not show without."""
     unfinished: bool = False
     """The time was over before each of what it needs had been left out in vain: perhaps it needs less."""
+    was: tuple[frozenset[str], ...] = ()
+    """What it was told to need while that was unfinished."""
+    cost: float = 0.0
+    """Seconds that seeing it took at most, with the starts of an engine that is lost."""
     perhaps: str | None = None
     """Of one that is not expected: what on a list of known findings shows so and needs a part of that."""
     bare: bool = False

@@ -64,12 +64,14 @@ class Sorter:
         self._until = self._grace = 0.0
         self._last = False
         self._doubted: set[tuple[frozenset[str], frozenset[str], Shown]] = set()
+        self._gone_on: set[tuple[frozenset[str], Shown]] = set()
 
     def sort(self, collector: Collector, until: float, grace: float, *, last: bool) -> None:
         """Look at what was collected, until a moment of the monotonic clock; what is left over stays collected.
 
         What shows in a way that was never told is looked at in any case, and may take some seconds of grace more. What
-        was begun is finished another time; the last time it is told as it is, if nothing that shows so was told.
+        was begun is finished another time; the last time it is told as it is, if nothing that shows so was told. Who
+        hunts the same engine later has that from `Share`, and goes on with it where time is left.
         """
         self._until, self._grace, self._last = until, until + max(GRACE, grace), last
         self._hear([])
@@ -89,6 +91,7 @@ class Sorter:
             collector.take(sample)
             self._timed(sample, None)
         self._hear([])
+        self._go_on(collector.grounds)
         self._generalise(collector.grounds)
 
     def _timed(self, sample: Sample, reduction: Reduction | None) -> None:
@@ -102,6 +105,22 @@ class Sorter:
         """Tell other processes what was found, and take in what they found since."""
         for finding in self._share(found):
             self.causes.add(finding)
+
+    def _go_on(self, grounds: Mapping[str, Ground]) -> None:
+        """Look once more at what others told before there was time to see what it needs."""
+        for told in [each for each in self.causes.findings if each.unfinished]:
+            level, what = told.case.level, (told.needs, shown(told.violation))
+            if level not in grounds or what in self._gone_on or self.causes.lists(told.violation, level, told.needs):
+                continue
+            if clock.monotonic() >= self._until:
+                return
+            self._gone_on.add(what)
+            self._timed(replace(self._met(told, grounds[level]), told=told), None)
+
+    def _met(self, told: Finding, ground: Ground) -> Sample:
+        """A finding as a case that was just met."""
+        since = self._began + told.seconds
+        return Sample(told.case, told.verdict, told.needs, ground, told.profile, since, told.steps_until, told.cost)
 
     def _generalise(self, grounds: Mapping[str, Ground]) -> None:
         """Where two findings show alike, see whether what both need is enough; then it is one cause."""
@@ -127,10 +146,8 @@ class Sorter:
             return True
         again.shorten()
         again.simplify()
-        since = self._began + finding.seconds
-        self._tell(
-            Sample(again.case, again.verdict, again.needs, ground, finding.profile, since, finding.steps_until), again
-        )
+        met = self._met(finding, ground)
+        self._tell(replace(met, case=again.case, verdict=again.verdict, traits=again.needs), again)
         return True
 
     def unsorted(self, collector: Collector, level: str) -> list[Sample]:
@@ -172,14 +189,14 @@ class Sorter:
                     self._lost(sample)
                 return
         reduction.go_on(self._deadline(sample, reduction.cost))
-        known = self.causes.of(violation, level)
+        known = [needs for needs in self.causes.of(violation, level) if needs != sample.thought]
         if not any(reduction.jump(needs) for needs in known):
             reduction.strip()
             # With what a known cause needs it might show as well, if it came a little differently.
             any(reduction.doubt(needs, self._seed) for needs in known if needs < reduction.needs)
-        if reduction.finished and self._is_known(reduction, level):
+        if reduction.finished and self._is_known(sample, reduction):
             return
-        if not reduction.finished and not (self._last and self._untold(sample)):
+        if not reduction.finished and not (self._last and self._is_news(sample, reduction)):
             self._begun.append((sample, reduction))
         elif self.causes.lists(violation, level, reduction.needs):
             self._tell(sample, reduction)
@@ -189,10 +206,10 @@ class Sorter:
             reduction.strip()
             if reduction.verdict.behind is not None:
                 self._consequence(sample, reduction, reduction.verdict.behind)
-            elif not self._is_known(reduction, level):
+            elif not self._is_known(sample, reduction):
                 reduction.simplify()
                 reduction.strip()  # What is simple may need less than what was not.
-                if not self._is_known(reduction, level):
+                if not self._is_known(sample, reduction):
                     self._tell(sample, reduction)
 
     def _consequence(self, sample: Sample, reduction: Reduction, behind: Violation) -> None:
@@ -205,11 +222,17 @@ class Sorter:
                 self._look_at(replace(sample, case=reduction.case, verdict=about, traits=reduction.needs), None)
         self.causes.consequence(behind, reduction.verdict.violation)
 
-    def _is_known(self, reduction: Reduction, level: str) -> bool:
-        """Whether a case is one of a known cause; it is counted there."""
+    def _is_news(self, sample: Sample, reduction: Reduction) -> bool:
+        """Whether what is not finished is told: nothing that shows so was, or it was told to need more."""
+        return self._untold(sample) if sample.told is None else reduction.needs < sample.told.needs
+
+    def _is_known(self, sample: Sample, reduction: Reduction) -> bool:
+        """Whether a case is one of a known cause; it is counted there. What was told is told again, as what came of
+        it: else nobody knew that it is the one that needs less."""
         cause = self.causes.cause_of(reduction.verdict.violation, reduction.needs)
-        if cause is None:
+        if cause is None or sample.told is not None:
             return False
+        level = sample.ground.level
         self.causes.met(cause, Way(reduction.needs, reduction.case, reduction.verdict), level)
         return True
 
@@ -241,6 +264,8 @@ class Sorter:
             sample.steps_until,
             needs=reduction.needs,
             unfinished=not reduction.finished,
+            cost=reduction.cost,
+            was=() if sample.told is None else (sample.told.needs, *sample.told.was),
             bare=reduction.traits.bare,
             circumstances=reduction.traits.circumstances(reduction.case),
         )

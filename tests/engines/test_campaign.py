@@ -279,7 +279,9 @@ def test_a_process_that_is_killed_loses_no_finding_and_is_noticed(tmp_path: Path
         assert campaign.lost == 1
         assert not campaign.gaps
     assert len(store.slices()) == 1, "it goes on"
-    assert len({s.finding.violation.signature for s in store.sightings().values()}) == len(store.sightings())
+    # What came of one that there was no time to finish is told again.
+    told = [s.finding.violation.signature for s in store.sightings().values() if not s.finding.was]
+    assert len(set(told)) == len(told)
 
 
 @pytest.mark.slow

@@ -258,6 +258,51 @@ def test_a_finding_says_whether_there_was_time_to_see_what_it_needs(
     assert (report.findings[0].needs == set()) == in_time
 
 
+def test_what_others_had_no_time_to_finish_is_gone_on_with(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is told as what came of it, to who tells the findings of all of them."""
+    traits = Traits((option("note", "note"), operation("store", "store")))
+    leaking = {"toy": cases(fault="leak", note="of no consequence")}
+
+    def hunted(heard: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+        told: list[Finding] = []
+
+        def share(news: list[Finding]) -> list[Finding]:
+            told.extend(news)
+            others, heard[:] = heard[:], []
+            return others
+
+        how: dict[str, Any] = {"seconds": 60, "examples": 60, "traits": traits, "share": share}
+        return hunt(judged_in(session), "fake==1.0", "toy", leaking, **how).findings, told
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Reduction, "strip", lambda _: None)
+        _, (unfinished,) = hunted([])
+    assert unfinished.unfinished
+    assert "note" in unfinished.needs
+    (finding,), told = hunted([unfinished])
+    assert (finding.needs, finding.unfinished, finding.ways) == (frozenset(), False, ())
+    assert {f.needs for f in told} == {frozenset()}
+    assert told[-1].was == (unfinished.needs,)
+    assert [f.needs for f in merged([unfinished, *told], ["toy"])] == [frozenset()]
+    assert hunted([*told])[1] == [], "nothing is left to be done"
+
+
+def test_what_came_of_an_unfinished_finding_is_told_in_its_place() -> None:
+    """Though it needs nothing, which is no part of everything, and though another one was seen to need that already."""
+    before = replace(found({"window", "drafts"}), unfinished=True)
+    for needs in map(frozenset, (set[str](), {"drafts"}, {"window", "drafts"})):
+        after = replace(found({*needs}), was=(before.needs,))
+        for order in permutations([before, after, found({*needs})]):
+            causes = Causes()
+            for each in order:
+                causes.add(each)
+            (one,) = causes.findings
+            assert (one.needs, one.unfinished, one.ways) == (needs, False, ())
+            assert merged(order, ("top",))[0].needs == needs
+    elsewhere = replace(found({"drafts"}), was=(frozenset({"drafts", "steps"}),))
+    assert len(told(before, replace(elsewhere, needs=frozenset({"steps"})))) == 2
+
+
 def test_what_may_need_less_may_be_what_is_listed() -> None:
     entries = [
         Known("fake", "L1", "whatever it needs", "#1"),
