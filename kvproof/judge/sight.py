@@ -39,7 +39,10 @@ RULES = tuple(_NEEDS)
 OF_HOSTS: dict[str, tuple[str, ...]] = {
     "P6 (host)": ("host.cached",),
     "O1 (host counts)": ("host.ref", "host.free"),
+    "O3": ("copy", "host.cached", "device.cached"),
+    "O6": ("host.cached", "lookup", "loads"),
     "O8": ("copy",),
+    "O9": ("eager", "host.cached", "device.cached", "drain"),
     "M1": ("host.cached", "dialect host"),
     "M2": ("mirror", "host.cached", "device.cached", "dialect host"),
     "M3": ("mirror", "host.cached", "device.cached", "dialect host"),
@@ -98,8 +101,6 @@ class Sight:
     told: set[str] = field(default_factory=set)
     rules: Mapping[str, tuple[str, ...]] | None = None
     """What each rule needs, where that is not as for a world of blocks."""
-    of_hosts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: OF_HOSTS)
-    """What is needed besides where there is a second tier."""
 
     def see(self, answer: Answer, activity: Activity) -> None:
         """Take in an answer, and what happened up to it."""
@@ -161,7 +162,7 @@ class Sight:
     def _rules(self) -> Mapping[str, tuple[str, ...]]:
         if self.rules is not None:
             return self.rules
-        return {**_NEEDS, **(self.of_hosts if "host" in self.told else {})}
+        return {**_NEEDS, **(OF_HOSTS if "host" in self.told else {})}
 
 
 def _names_tenant(effect: Effect) -> bool:

@@ -14,9 +14,7 @@ from ..engines.driver.traits import of_requests
 from ..engines.traits import Traits
 from ..engines.worker.serving import System as Driven
 from ..errors import UsageError
-from ..judge.oracles.host_hits import HostHitsOracle
-from ..judge.oracles.host_stores import HostStoresOracle
-from ..judge.record import Capabilities, Case, World
+from ..judge.record import Capabilities, Case
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import block_cases, capable, system, tree_cases, tree_system
 from .loading import LoadingSystem
@@ -52,22 +50,6 @@ class Subject:
     """What of a class tells what rules need (`judge/sight.py`)."""
 
 
-_OF_HOSTS = OF_HOSTS | {
-    "O3": ("copy",),
-    "O6": ("host.cached", "lookup", "loads"),
-    "O9": ("eager", "host.cached", "device.cached", "drain"),
-}
-"""What must be told of a host tier, before a rule is judged."""
-
-
-def _oracles_of_blocks(case: Case) -> Callable[[World], list[Any]]:
-    return lambda world: [
-        *requests.more_oracles(case)(world),
-        HostHitsOracle(world),
-        HostStoresOracle(world),
-    ]
-
-
 def _system_of(kind: type[BlockManager]) -> type[system.System]:
     if capable.overlaps(kind):
         return OverlappingSystem
@@ -83,14 +65,14 @@ _BLOCKS = Subject(
     block_cases.profiles,
     requests.closing,
     of_requests,
-    _oracles_of_blocks,
+    requests.more_oracles,
     lambda kind: (
         *RULES,
-        *(_OF_HOSTS if capable.has(kind, "store") else ()),
+        *(OF_HOSTS if capable.has(kind, "store") else ()),
         *(("O12",) if {"evicts", "host_evicts"} & {*kind.dialect} else ()),
         *(("D7",) if kind.window is not None or any(kind.groups) else ()),
     ),
-    lambda: Sight(of_hosts=_OF_HOSTS),
+    Sight,
     {
         "device.ref": "ref_counts()",
         "device.free": "free_queue()",

@@ -107,7 +107,7 @@ func main() {
 
 def with_kit(folder: Path, main: str) -> str:
     """A program of the kit, the example's pool and this text."""
-    for name in ("go.mod", "kvproof.go", "scheduler.go", "pool.go"):
+    for name in ("go.mod", "kvproof.go", "scheduler.go", "host.go", "pool.go"):
         shutil.copy(EXAMPLE / name, folder)
     (folder / "main.go").write_text(main)
     return built(folder, folder / "driver")
@@ -220,3 +220,24 @@ def test_a_manager_with_a_host_tier_is_asked_to_mirror_and_to_load(tmp_path: Pat
     for fault in ("in reverse", "not loaded", "keeps the key"):
         broken = {finding.violation.rule for finding in hunted((mirrors, fault), 200, seconds=120).findings}
         assert broken & {"P6", "P11"}, fault
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A manager of the tests' own, driven by the kit."""
+    return with_kit(tmp_path_factory.mktemp("slow"), (Path(__file__).parent / "fakes" / "slow_host.go").read_text())
+
+
+def test_stores_and_loads_may_take_time(slow: str) -> None:
+    conforms((slow,))
+    right = hunted((slow,), 200)
+    assert right.findings == []
+    assert right.activity.external_tokens, "loads from the host"
+    assert right.sight is not None
+    assert not {"O6", "O8", "P6 (host)"} & {*right.sight.unjudged}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "rule"), [("never found", "O6"), ("no pin", "P2"), ("no hold", "P2")])
+def test_what_goes_wrong_while_a_copy_is_under_way_is_found(slow: str, fault: str, rule: str) -> None:
+    assert rule in {each.violation.rule for each in hunted((slow, fault), 200, seconds=120).findings}

@@ -149,3 +149,44 @@ def test_a_manager_with_a_host_tier_is_asked_to_mirror_and_to_load(tmp_path: Pat
     for fault in ("in reverse", "not loaded", "keeps the key"):
         broken = {each.violation.rule for each in hunted((node, str(file), fault), 200, seconds=120).findings}
         assert broken & {"P6", "P11"}, fault
+
+
+def fake(name: str, *fault: str) -> tuple[str, ...]:
+    """A manager of the tests' own, driven by the kit."""
+    node, *_ = driver()
+    return (node, str(Path(__file__).parent / "fakes" / name), str(EXAMPLE), *fault)
+
+
+def test_stores_and_loads_may_take_time() -> None:
+    conforms(fake("slow_host.js"))
+    right = hunted(fake("slow_host.js"), 200)
+    assert right.findings == []
+    assert right.activity.external_tokens, "loads from the host"
+    assert right.sight is not None
+    assert {"O1 (host counts)", "O6", "O8", "P6 (host)"} - {*right.sight.unjudged} == {"O6", "O8", "P6 (host)"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        ("never found", "O6"),
+        ("no pin", "P2"),
+        ("no hold", "P2"),
+        ("found too early", "P6"),
+        ("registers at once", "P6"),
+    ],
+)
+def test_what_goes_wrong_while_a_copy_is_under_way_is_found(fault: str, rule: str) -> None:
+    assert rule in {each.violation.rule for each in hunted(fake("slow_host.js", fault), 200, seconds=120).findings}
+
+
+def test_groups_of_layers_have_tables_of_their_own() -> None:
+    conforms(fake("hybrid_pool.js"))
+    assert hunted(fake("hybrid_pool.js"), 200).findings == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "rule"), [("short window", "P6"), ("keeps all", "D7"), ("one map", "P14")])
+def test_what_is_wrong_with_one_group_is_found(fault: str, rule: str) -> None:
+    assert rule in {each.violation.rule for each in hunted(fake("hybrid_pool.js", fault), 500, seconds=120).findings}

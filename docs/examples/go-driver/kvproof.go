@@ -1,7 +1,8 @@
 package main
 
 // The worker protocol (docs/protocol.md) on standard input and output, the same for every manager: Serve starts it,
-// scheduler.go is the server around the manager, main.go says how one is called. Copy the first two beside yours.
+// scheduler.go is the server around the manager, host.go its host tier; main.go says how one is called. Copy the other
+// three beside yours.
 
 import (
 	"bufio"
@@ -38,7 +39,8 @@ func ServeTiers[M Manager](
 	names, visible, options := []string{}, []string{}, []string{}
 	_, forks := any(none).(Forker)
 	_, tiers := any(none).(HostTier)
-	has := map[string]bool{"fork": forks, "mirror": tiers}
+	_, waits := any(none).(SlowLoader)
+	has := map[string]bool{"fork": forks, "mirror": tiers, "loaded": tiers && waits}
 	for name := range operations {
 		if may, asked := has[name]; may || !asked {
 			names = append(names, name)
@@ -51,12 +53,20 @@ func ServeTiers[M Manager](
 	if _, shows := any(none).(FreeQueuer); shows {
 		visible = append(visible, "free")
 	}
+	if _, shows := any(none).(DeviceCacher); shows {
+		visible = append(visible, "cached")
+	}
 	shown := object{"device": visible}
 	if tiers {
 		options = append(options, "host_blocks")
+		onHost := []string{}
 		if _, shows := any(none).(HostCacher); shows {
-			shown["host"] = []string{"cached"}
+			onHost = append(onHost, "cached")
 		}
+		if _, shows := any(none).(HostRefCounter); shows {
+			onHost = append(onHost, "ref")
+		}
+		shown["host"] = onHost
 	}
 	can := object{"operations": names, "options": options, "visible": shown, "tokens_per_grow": 3}
 	say(object{"hello": object{"protocol": 1, "engine": engine, "version": version, "levels": []string{"requests"},
@@ -101,13 +111,13 @@ func answered(
 		if kept, failure = made(blocks, size, host, create); failure != nil {
 			return object{"steps": []object{{"op": "setup", "args": m.Setup, "error": failure}}}, nil
 		}
-		there := object{"device": object{"blocks": blocks}}
+		there, notes := object{"device": object{"blocks": blocks}}, object{"dialect": dialect, "keys": "tokens"}
 		if host > 0 {
-			there["host"] = object{"blocks": host}
+			there["host"], notes["loads"] = object{"blocks": host}, []string{"host"}
 		}
 		answer["world"] = object{
 			"groups": []object{{"kind": "full", "block": size}}, "tiers": there,
-			"hash_block": size, "exact": true, "notes": object{"dialect": dialect, "keys": "tokens"},
+			"hash_block": size, "exact": true, "notes": notes,
 		}
 	}
 	steps := []object{}
@@ -157,7 +167,7 @@ func made(blocks, size, host int, create func(int, int, int) Manager) (s *system
 	s = &system{size: size, requests: map[string]*Request{}, numbers: map[string]int{}}
 	s.manager = create(blocks, size, host)
 	if host > 0 {
-		s.host = s.manager.(HostTier)
+		s.host = &hostSide{tier: s.manager.(HostTier), tell: s.tell}
 	}
 	return s, nil
 }

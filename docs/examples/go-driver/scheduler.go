@@ -37,23 +37,14 @@ type Forker interface {
 // Copier returns what is to be copied from block to block since it was asked last, before anything more is computed.
 type Copier interface{ TakeCopies() [][2]int }
 
-// HostTier is a second tier, of so many blocks as a setup has as host_blocks (0: none). Copies are done when they are
-// told: Load brings what was found on the host into a table behind what was found on the device, from host block to
-// device block; Store is asked now and then what of all that runs is worth it, from device block to host block.
-type HostTier interface {
-	HostLookup(r *Request) []int
-	Load(r *Request, table []int) [][2]int
-	Store(running []*Request) [][2]int
-}
-
-// HostCacher shows the host's map: the host block of each Key.
-type HostCacher interface{ HostCached() map[string]int }
-
 // Key names the tokens up to the end of a block.
 func Key(tokens []int) string { return fmt.Sprint(tokens) }
 
 // RefCounter shows the reference count of each block.
 type RefCounter interface{ RefCounts() []int }
+
+// DeviceCacher shows the device's map: the block of each Key.
+type DeviceCacher interface{ Cached() map[string]int }
 
 // FreeQueuer shows the free blocks, those first that are taken next.
 type FreeQueuer interface{ FreeQueue() []int }
@@ -66,12 +57,13 @@ type arguments struct {
 	Prompt, Tokens []int
 	Requests       []string
 	Most           int
+	Pick, Failed   int
 }
 
 type system struct {
 	size     int
 	manager  Manager
-	host     HostTier // Nil: there is none.
+	host     *hostSide // Nil: there is none.
 	requests map[string]*Request
 	arrived  []string // The names of the requests in the order in which they came.
 	running  []string // Those that run, in the order in which they were admitted.
@@ -89,14 +81,14 @@ var skipped = done{skipped: true}
 
 var operations = map[string]func(*system, arguments) done{
 	"start": (*system).start, "resume": (*system).resume, "step": (*system).step, "grow": (*system).grow,
-	"fork": (*system).fork, "mirror": (*system).mirror,
+	"fork": (*system).fork, "mirror": (*system).mirror, "loaded": (*system).loaded,
 	"finish": (*system).finish, "abort": (*system).abort, "preempt": (*system).preempt, "drain": (*system).drain,
 }
 
 func (s *system) tell(effect ...any) { s.effects = append(s.effects, effect) }
 
 func (s *system) start(a arguments) done {
-	if s.requests[a.Request] != nil {
+	if s.requests[a.Request] != nil || s.loading(a.Request) != nil {
 		return skipped
 	}
 	r := &Request{Name: a.Request, Tokens: append([]int{}, a.Prompt...)}
@@ -107,7 +99,7 @@ func (s *system) start(a arguments) done {
 
 func (s *system) resume(a arguments) done {
 	r := s.requests[a.Request]
-	if r == nil || slices.Contains(s.running, r.Name) {
+	if r == nil || slices.Contains(s.running, r.Name) || s.loading(r.Name) != nil {
 		return skipped
 	}
 	return s.admit(r, 0)
@@ -117,7 +109,7 @@ func (s *system) admit(r *Request, most int) done {
 	s.tellKeys(r)
 	r.Found, r.OnHost = copied(s.manager.Lookup(r)), nil
 	if s.host != nil {
-		r.OnHost = copied(s.host.HostLookup(r))
+		r.OnHost = copied(s.host.tier.HostLookup(r))
 	}
 	local, cached := len(r.Found)*s.size, (len(r.Found)+len(r.OnHost))*s.size
 	until := bounded(len(r.Tokens), cached, most)
@@ -127,7 +119,10 @@ func (s *system) admit(r *Request, most int) done {
 	}
 	found := r.Found
 	if len(r.OnHost) > 0 {
-		s.tellPairs("host", "device", s.host.Load(r, copied(table)))
+		if _, takesTime := s.host.tier.(SlowLoader); takesTime {
+			return s.beginToLoad(&load{request: r, table: copied(table), local: local, external: cached - local, until: until})
+		}
+		tellCopied(s.tell, "host", "device", s.host.tier.Load(r, copied(table)))
 		found = table[:min(len(table), cached/s.size)]
 	}
 	r.Computed = min(cached, len(r.Tokens))
@@ -137,17 +132,56 @@ func (s *system) admit(r *Request, most int) done {
 	return s.compute(r, table, max(until, r.Computed))
 }
 
+// beginToLoad lets a request that has its blocks wait for what comes from the host: until then it does nothing else.
+func (s *system) beginToLoad(l *load) done {
+	r := l.request
+	found := copied(r.Found)
+	s.host.beginLoad(l)
+	s.tell("lookup", r.Name, l.local, l.external, len(r.Tokens)-1)
+	s.tell("found", r.Name, [][]int{found}, l.local)
+	r.table = copied(l.table)
+	s.tell("table", r.Name, 0, 0, r.table)
+	return done{result: true}
+}
+
+// loaded ends one of the loads under way. What of it has failed is computed by later steps.
+func (s *system) loaded(a arguments) done {
+	if s.host == nil || len(s.host.loads) == 0 {
+		return skipped
+	}
+	l, came := s.host.endLoad(a.Pick, a.Failed)
+	r := l.request
+	r.Computed = l.local + came*s.size
+	s.host.tier.(SlowLoader).Loaded(r, r.Computed)
+	s.running = append(s.running, r.Name)
+	if l.aborted {
+		s.letGo(r)
+	} else if r.Computed == l.local+l.external {
+		s.compute(r, l.table, max(l.until, r.Computed))
+	}
+	return done{}
+}
+
+func (s *system) loading(name string) *load {
+	if s.host == nil {
+		return nil
+	}
+	return s.host.loading(name)
+}
+
+// mirror ends a store that is under way, and copies to the host what of these requests' blocks is worth it.
 func (s *system) mirror(a arguments) done {
 	if s.host == nil {
 		return skipped
 	}
+	s.host.endStore(len(a.Requests))
 	those := []*Request{}
 	for _, name := range a.Requests {
 		if r := s.runs(name); r != nil {
 			those = append(those, r)
 		}
 	}
-	s.tellPairs("device", "host", s.host.Store(those))
+	s.host.beginStores(those)
 	return done{}
 }
 
@@ -212,17 +246,7 @@ func (s *system) allocate(r *Request, tokens int) (table []int, room bool) {
 
 func (s *system) tellCopies() {
 	if m, copies := s.manager.(Copier); copies {
-		s.tellPairs("device", "device", m.TakeCopies())
-	}
-}
-
-func (s *system) tellPairs(from, to string, pairs [][2]int) {
-	told := [][]any{}
-	for _, pair := range pairs {
-		told = append(told, []any{from, pair[0], to, pair[1]})
-	}
-	if len(told) > 0 {
-		s.tell("copied", told)
+		tellCopied(s.tell, "device", "device", m.TakeCopies())
 	}
 }
 
@@ -236,6 +260,11 @@ func (s *system) compute(r *Request, table []int, until int) done {
 	r.Computed = until
 	s.manager.Commit(r, until)
 	s.tell("processed", r.Name, until)
+	if s.host != nil {
+		if _, takesTime := s.host.tier.(SlowStorer); takesTime {
+			s.host.beginStores([]*Request{r})
+		}
+	}
 	return done{result: true}
 }
 
@@ -264,9 +293,12 @@ func (s *system) letGo(r *Request) {
 	r.table, r.Found, r.OnHost, r.Computed = nil, nil, nil, 0
 }
 
+// leave lets a request be over; one that waits for a load has its blocks until nobody writes to them any more.
 func (s *system) leave(r *Request, how string) done {
 	if slices.Contains(s.running, r.Name) {
 		s.letGo(r)
+	} else if l := s.loading(r.Name); l != nil {
+		l.aborted = true
 	}
 	delete(s.requests, r.Name)
 	s.arrived = without(s.arrived, r.Name)
@@ -298,18 +330,30 @@ func (s *system) preempt(a arguments) done {
 	return done{}
 }
 
+// comeToRest ends all that is under way.
+func (s *system) comeToRest() {
+	for s.host != nil && (len(s.host.loads) > 0 || len(s.host.stores) > 0) {
+		s.loaded(arguments{})
+		s.host.endStore(0)
+	}
+}
+
 func (s *system) drain(arguments) done {
 	steps := 0
+	s.comeToRest()
 	for _, name := range append([]string{}, s.running...) {
 		s.finish(arguments{Request: name})
 		steps++
 	}
 	for _, name := range append([]string{}, s.arrived...) {
+		s.comeToRest()
 		if s.resume(arguments{Request: name}).result == true {
+			s.comeToRest()
 			s.finish(arguments{Request: name})
 			steps += 2
 		}
 	}
+	s.comeToRest()
 	return done{result: object{"left": len(s.requests), "pending": 0, "steps": steps}}
 }
 
@@ -328,23 +372,40 @@ func (s *system) state() object {
 	if m, shows := s.manager.(FreeQueuer); shows {
 		device["free"] = copied(m.FreeQueue())
 	}
+	if m, shows := s.manager.(DeviceCacher); shows {
+		device["cached"] = s.entries(m.Cached())
+	}
 	for _, name := range s.running {
 		tables[name] = [][]int{s.requests[name].table}
 	}
-	pools := object{"device": device}
+	told := object{"pools": object{"device": device}, "tables": tables, "pending": 0}
 	if s.host != nil {
-		pools["host"] = s.onHost()
+		for _, l := range s.host.loads {
+			if !l.aborted {
+				tables[l.request.Name] = [][]int{l.request.table}
+			}
+		}
+		told["pools"] = object{"device": device, "host": s.onHost()}
+		told["holds"], told["pending"] = s.host.holds(), len(s.host.stores)+len(s.host.loads)
 	}
-	waiting := len(s.requests) - len(s.running)
-	return object{"pools": pools, "tables": tables, "waiting": waiting, "running": len(s.running), "pending": 0}
+	told["waiting"], told["running"] = len(s.requests)-len(tables), len(tables)
+	return told
 }
 
 func (s *system) onHost() object {
-	m, shows := s.manager.(HostCacher)
-	if !shows {
-		return object{}
+	host := object{}
+	if m, shows := s.manager.(HostCacher); shows {
+		host["cached"] = s.entries(m.HostCached())
 	}
-	cached, blocks, keys := [][]any{}, m.HostCached(), []string{}
+	if m, shows := s.manager.(HostRefCounter); shows {
+		host["ref"] = copied(m.HostRefCounts())
+	}
+	return host
+}
+
+// entries returns a map of blocks by Key, in the order of the numbers that their keys have.
+func (s *system) entries(blocks map[string]int) [][]any {
+	keys, cached := []string{}, [][]any{}
 	for key := range blocks {
 		keys = append(keys, key)
 	}
@@ -352,7 +413,7 @@ func (s *system) onHost() object {
 	for _, key := range keys {
 		cached = append(cached, []any{s.number(key), 0, []int{blocks[key]}})
 	}
-	return object{"cached": cached}
+	return cached
 }
 
 // bounded returns how many tokens are computed after a step of at most so many (0: all) from start on.

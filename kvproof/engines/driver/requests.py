@@ -17,6 +17,8 @@ from ...judge.oracles.copies import CopiesOracle
 from ...judge.oracles.forgotten import ForgottenOracle
 from ...judge.oracles.found import FoundOracle
 from ...judge.oracles.free_counter import FreeCounterOracle
+from ...judge.oracles.host_hits import HostHitsOracle
+from ...judge.oracles.host_stores import HostStoresOracle
 from ...judge.oracles.lru import LruOracle
 from ...judge.oracles.nothing_kept import NothingKeptOracle
 from ...judge.oracles.removals import RemovalsOracle
@@ -100,7 +102,7 @@ _BESIDE = {"start": 40, "mirror": 30, "loaded": 24, "finish": 30, "grow": 12, "e
 
 _ORACLES = (
     RemovalsOracle, RequestsOracle, CopiesOracle, FoundOracle, NothingKeptOracle, ForgottenOracle, FreeCounterOracle,
-    LruOracle, BehindOracle, WatermarkOracle, WordsOracle,
+    LruOracle, BehindOracle, WatermarkOracle, WordsOracle, HostHitsOracle, HostStoresOracle,
 )  # fmt: skip
 
 
