@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.vllm.levels.connectors import MORE, asked, connectors
+from kvproof.engines.vllm.levels.scheduler import profiles
 from kvproof.judge.judging import judge
 from kvproof.judge.record import Answer, Case, Effect, Step
 
@@ -378,3 +379,14 @@ def test_operations_beside_the_usual_are_made_of_bytes() -> None:
     assert made == [("complete", {"pick": 1, "how": 2}), ("reset", {"connector": 1, "running": 1})]
     assert asked({"connector": {"kind": "simple"}}, bytes([9, 9])) == {}
     assert asked({"connector": {"kind": "remote"}}, bytes([9, 130])) == {"remote": 9, "later": 1, "send": 1}
+
+
+@settings(suppress_health_check=[*HealthCheck], deadline=None)
+@given(profiles("0.33.0")["mamba again connector"])
+def test_a_family_has_prompts_that_fill_the_block_in_which_a_kept_one_ended(case: Case) -> None:
+    (_, kept), (_, longer) = (op for op in case.ops[:5] if op[0] == "add")
+    assert [name for name, _ in case.ops[:5]] == ["add", "drain", "reset", "add", "drain"]
+    block = case.setup["groups"][0]["block"]
+    assert (len(kept["tokens"]) - 1) % block > 0
+    assert len(longer["tokens"]) > block
+    assert longer["tokens"][: len(kept["tokens"])] == kept["tokens"]

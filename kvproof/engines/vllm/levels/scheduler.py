@@ -85,7 +85,9 @@ def profiles(release: str) -> dict[str, st.SearchStrategy[Case]]:
     made |= {f"{name} connector": cases(setups, MORE, often=_LONG) for name, setups in connected.items()}
     if known >= _CONNECTED_MAMBA:
         # Tails of prompts come back from the host to prompts that go on behind them.
-        made["mamba again connector"] = cases(connected["mamba fine hashes"], MORE, often=_FORGETFUL, most=60)
+        made["mamba again connector"] = cases(
+            connected["mamba fine hashes"], MORE, often=_FORGETFUL, most=60, first=_behind_a_tail
+        )
     if known >= TIER_BELOW:
         tiered = st.one_of(unconnected["pressure"], unconnected["mamba fine hashes"])
         for name, files in (("tier below", False), ("files below", True)):
@@ -395,6 +397,18 @@ def _loaded_at_once(setup: Setup, play: bytes) -> list[Op]:
     prompts = [[_stem(s % 4, n) for n in range(length)] for s in (stem, stem + 1)]
     first, again = ([("add", {"tokens": tokens, "max_tokens": 1}) for tokens in prompts] for _ in range(2))
     return [*first, ("drain", {}), ("reset", {}), *(op for add in again for op in (add, ("step", {})))]
+
+
+def _behind_a_tail(setup: Setup, play: bytes) -> list[Op]:
+    """A prompt that ends inside a block goes away, and the device forgets it. A longer one that begins with it fills
+    that block, and goes on behind it."""
+    block, most, stem = setup["groups"][0]["block"], setup["max_len"] - 2, play[1] % 4
+    # The last token is computed anew wherever a prompt comes again: what is kept of a block of it ends before that one.
+    short = 2 + play[0] % (block - 1)
+    long = min(block + 1 + play[2] % most, most)
+    one, other = ({"tokens": [_stem(stem, n) for n in range(length)]} for length in (short, long))
+    ops: list[Op] = [("add", {**one, "max_tokens": 1 + play[3] % 2}), ("drain", {}), ("reset", {})]
+    return [*ops, ("add", {**other, "max_tokens": 1 + play[4] % 4}), ("drain", {})]
 
 
 def _cut_short(setup: Setup, play: bytes) -> list[Op]:
