@@ -25,6 +25,7 @@ from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.tree_evictions import EvictionsOracle
 from .oracles.tree_order import OrderOracle
+from .oracles.tree_room import RoomOracle
 from .oracles.tree_stores import TreeStoresOracle
 from .oracles.words import GARBAGE, garbage
 from .record import Answer, Error, State, Step, World
@@ -47,6 +48,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     CheckInOracle,
     EvictionsOracle,
     OrderOracle,
+    RoomOracle,
     TreeStoresOracle,
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.

@@ -184,6 +184,9 @@ class Reader:
     def _leaves(self, value: Any) -> bool:
         return _all(lambda leaf: isinstance(leaf, list) and len(leaf) == 2 and all(map(_is_count, leaf)), value)
 
+    def _evicted(self, value: Any) -> bool:
+        return isinstance(value, list) and all(_is_evicted(node, at) for at, node in enumerate(value))
+
     def _tables(self, value: Any) -> bool:
         return _all(lambda table: self._blocks(table), value) and len(value) == len(self.world.groups)
 
@@ -193,6 +196,17 @@ class Reader:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_evicted(value: Any, at: int) -> bool:
+    """Whether this is the node at this place of an eviction."""
+    if not isinstance(value, list) or len(value) != 6:
+        return False
+    parent, slots, left, lock, *flags = value
+    if not isinstance(parent, int) or not -1 <= parent < at or not _all(_is_count, slots):
+        return False
+    is_left = left is None or (_is_count(left) and left <= len(slots))
+    return is_left and _is_count(lock) and all(isinstance(flag, bool) for flag in flags)
 
 
 def _is_stamp(value: Any) -> bool:
@@ -257,6 +271,7 @@ _FIELDS: dict[str, Callable[[Reader, Any], bool]] = {
     "id": lambda _reader, value: isinstance(value, str | int),
     "stamps": lambda _reader, value: _all(_is_stamp, value),
     "held": lambda reader, value: _all(lambda cell: len(cell) == 3 and reader._blocks(cell[:1]), value),
+    "evicted": Reader._evicted,
     "totals": lambda _reader, value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }
 
@@ -265,6 +280,7 @@ _FIELD_WORDS = {
     "end": "way to end (finished, aborted)", "blocks": "list of the device's blocks", "block": "block of the device",
     "tables": "list of blocks per group", "pairs": "list of [tier, unit, tier, unit] in range",
     "spans": "list of [tier, unit, slot, tier, unit, slot, slots] in range",
+    "evicted": "list of nodes, [parent, slots, how many are left, lock_ref, held, on the device], parents first",
     "phase": "phase (begin, end, fail)", "order": "order (behind, void)", "moment": "moment (begin, end)",
 }  # fmt: skip
 
@@ -299,6 +315,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "ran": ("request", "count", "count", "counts", "count?"),
     "read": ("request", "group", "stamps"),
     "holds": ("tier", "held"),
+    "makes_room": ("tier", "group", "count", "count", "evicted"),
     "output": ("request", "count", "count", "count?", "counts", "counts", "count?", "count?"),
 }
 """The fields of each effect, in order; with a question mark those that may be left out or null."""

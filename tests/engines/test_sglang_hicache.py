@@ -201,6 +201,18 @@ def test_a_storage_that_goes_takes_pages_along_that_are_read_for_nobody() -> Non
     assert (found.violation.rule, found.violation.oracle) == ("R2", "a page that is nobody's")
 
 
+def left(*runs: list[int]) -> list[Op]:
+    """Requests leave these tokens, one after the other, and they are on the host."""
+    return [op for run in runs for op in (add(run), *rounds(0), STORED, *rounds(0))]
+
+
+SMALL = {**SETUP, "host_pages": 6}
+CROWDED = left([0, 8], [1, 8], [2, 8], [0, 9], [1, 16], [2, 20])
+"""The host has room for no more than three of them: what comes later takes the place of what came before."""
+HELD = [*ON_HOST, add([2, 24]), ("storage", {"queries": 9}), *rounds(0, 0), STORED, *rounds(0, 0)]
+"""The host has no room for the second request but in the place of the first, which the storage is still to read."""
+
+
 FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "early ack": (SETUP, [add([1, 20]), *rounds(0)], ("P6", "content of a cached block")),
     "no wait": (SETUP, BEHIND, ("P6", "a lookup handed out")),
@@ -212,6 +224,16 @@ FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "unloaded state": (STATED, STATE_BEHIND, ("P6", "a state was taken")),
     "unstored state": (STATED, WITH_STATE, ("O9", "stored without its parts")),
     "unstored window": (WINDOWED, FIRST, ("O9", "stored without its parts")),
+    "takes too much": (
+        {**BACK, "host_pages": 8}, left([0, 8], [1, 8], [2, 24], [0, 17]), ("R6", "evicts too much"),
+    ),
+    "stops early": (SMALL, CROWDED, ("R6", "an eviction that stops early")),
+    "tells less": (SMALL, CROWDED, ("R6", "what an eviction says")),
+    "unlisted state": ({**STATED, "host_states": 2}, STATE_BEHIND, ("R6", "an eviction that stops early")),
+    "unlisted window": (
+        {**WINDOWED, "host_window_pages": 4}, left([0, 20], [1, 20]), ("R6", "an eviction that stops early"),
+    ),
+    "takes what is held": ({**KEPT, "host_pages": 6}, HELD, ("R6", "evicts what is in use")),
     "hasty state": (
         STATED,
         [*STATE_PUSHED, add([1, 10], [2, 3], most=2), add([1, 10], [0, 3], most=2), *rounds(0)],
@@ -230,7 +252,7 @@ FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "crossed reads": (KEPT, [*ASKED, READ, *rounds(0)], ("P6", "a lookup handed out")),
     "freed under a read": (KEPT, [*ASKED, ("abort", {"i": 0}), *rounds(0), READ], ("R2", "a page in two places")),
     "unheld write": (KEPT, [*ON_HOST, ALL, *rounds(0)], ("R3", "locks on the host")),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -18,6 +18,7 @@ from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.tree import TreeOracle
 from kvproof.judge.oracles.tree_events import TreeEventsOracle
+from kvproof.judge.oracles.tree_room import RoomOracle
 from kvproof.judge.oracles.tree_stores import TreeStoresOracle
 from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, TreeNode, TreePart, TreeState, World
 from kvproof.judge.shapes import problems
@@ -330,6 +331,60 @@ def test_what_is_stored_is_stored_with_what_the_node_has(
     assert found == ([("O9", "stored without its parts", ("mamba",))] if told else [])
     without = TreeStoresOracle(STATES_ON_HOST)
     assert [v for step in steps for v in without.step(step, ghost)] == []
+
+
+LEAF, UNDER_COPY = [-1, [0, 1], None, 0, False, False], ["copy", 1, "begin", [["host", 0, "device", 3]]]
+
+
+@pytest.mark.parametrize(
+    ("effects", "g", "asked", "told", "rows", "expected"),
+    [
+        ([], 0, 2, 2, [LEAF], []),
+        ([], 0, 1, 2, [LEAF], []),
+        ([], 0, 4, 2, [LEAF], []),
+        ([], 0, 0, 2, [LEAF], [("evicts too much", ("host",))]),
+        ([], 0, 2, 4, [LEAF, [-1, [2, 3], None, 0, False, False]], [("evicts too much", ("host",))]),
+        ([], 0, 3, 4, [LEAF, [-1, [2, 3], None, 0, False, False]], []),
+        ([], 0, 3, 3, [LEAF], [("what an eviction says", ("host",))]),
+        ([], 0, 3, 2, [LEAF, [-1, [2, 3], 2, 0, False, False]], [("an eviction that stops early", ("host",))]),
+        ([], 0, 3, 2, [[-1, [2, 3], 2, 0, False, False], [0, [0, 1], None, 0, False, False]],
+         [("an eviction that stops early", ("host",))]),
+        ([], 0, 3, 2, [[-1, [2, 3], 2, 0, False, False], [0, [], 0, 0, True, True], LEAF], []),
+        ([], 0, 3, 2, [LEAF, [-1, [2, 3], 2, 0, True, False]], []),
+        ([], 0, 3, 2, [LEAF, [-1, [2, 3], 2, 0, False, True]], []),
+        ([], 1, 2, 1, [[-1, [2], 1, 0, True, False], [0, [3], 0, 0, True, False]],
+         [("an eviction that stops early", ("host", "mamba"))]),
+        ([], 1, 2, 1, [[-1, [2], 1, 1, True, False], [0, [3], 0, 0, True, False]], []),
+        ([], 0, 2, 2, [[-1, [0, 1], None, 1, True, False]], [("evicts what is in use", ("host", "locked"))]),
+        ([UNDER_COPY], 0, 2, 2, [LEAF], [("evicts what is in use", ("host", "copied"))]),
+        ([UNDER_COPY, ["copy", 1, "end"]], 0, 2, 2, [LEAF], []),
+    ],
+    ids=[
+        "what was asked", "a whole node", "nothing left", "nothing asked", "a node more", "the last one needed",
+        "told more", "a leaf left", "a new leaf left", "a leaf on the device", "one in use", "one on the device too",
+        "a state left", "a locked state left", "locked", "under a copy", "behind the copy",
+    ],
+)  # fmt: skip
+def test_a_tier_below_makes_as_much_room_as_is_asked_for(
+    effects: list[Any], g: int, asked: int, told: int, rows: list[Any], expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    step = Step("round", {}, effects=[*effects, ["makes_room", "host", g, asked, told, rows]])
+    assert [*problems(STATES_ON_HOST, [step])] == []
+    found = [*RoomOracle(STATES_ON_HOST).step(step, Ghost(STATES_ON_HOST))]
+    assert [(v.rule, v.oracle, v.key) for v in found] == [("R6", oracle, key) for oracle, key in expected]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None, [], [0, [0, 1], 2, 0, False, False], [-2, [0, 1], 2, 0, False, False], [-1, 0, 2, 0, False, False],
+        [-1, [0, 1], 3, 0, False, False], [-1, [0, 1], -1, 0, False, False], [-1, [0, 1], 2, -1, False, False],
+        [-1, [0, 1], 2, 0, 1, False], [-1, [0, 1], 2, 0, False, None],
+    ],
+)  # fmt: skip
+def test_a_node_of_an_eviction_that_is_none_is_told(row: Any) -> None:
+    step = Step("round", {}, effects=[["makes_room", "host", 0, 2, 2, [row]]])
+    assert [problem.kind for problem in problems(STATES_ON_HOST, [step])] == ["effect"]
 
 
 PARTS = World([Group("full", 2), Group("window", 2, 4), Group("mamba", 2)], {"device": Tier(12)}, 2)

@@ -322,6 +322,59 @@ def _unstored_window(scheduler) -> None:
     _unstored_part(scheduler, "SWA")
 
 
+def _takes_too_much(scheduler) -> None:
+    """An eviction from the host goes on until nothing is left."""
+    core = scheduler.tree_cache.tree_core
+    evict = core.drive_host_eviction
+    _patch(core, "drive_host_eviction", lambda kind, _count: evict(kind, 1 << 20))
+
+
+def _stops_early(scheduler) -> None:
+    """An eviction from the host takes one node."""
+    core = scheduler.tree_cache.tree_core
+    evict = core.drive_host_eviction
+    _patch(core, "drive_host_eviction", lambda kind, count: evict(kind, min(count, 1)))
+
+
+def _tells_less(scheduler) -> None:
+    """An eviction from the host says a page less than it frees."""
+    core = scheduler.tree_cache.tree_core
+    evict = core.drive_host_eviction
+
+    def evicted(kind, count):
+        result = evict(kind, count)
+        result.tracker[kind] -= scheduler.page_size
+        return result
+
+    _patch(core, "drive_host_eviction", evicted)
+
+
+def _unlisted(scheduler, kind: str) -> None:
+    from sglang_drift import ComponentType
+
+    lru = scheduler.tree_cache.tree_core.host_lru_lists[ComponentType[kind]]
+    _patch(lru, "get_lru_no_host_lock", lambda: None)
+
+
+def _unlisted_state(scheduler) -> None:
+    """No state on the host is among those that can go."""
+    _unlisted(scheduler, "MAMBA")
+
+
+def _unlisted_window(scheduler) -> None:
+    """No slots of the window on the host are among those that can go."""
+    _unlisted(scheduler, "SWA")
+
+
+def _takes_what_is_held(scheduler) -> None:
+    """An eviction from the host does not ask what is locked there."""
+    core = scheduler.tree_cache.tree_core
+    is_leaf = lambda node: (  # noqa: E731
+        node is not core.root_node and node.evicted and node.backuped and not node.children
+    )
+    _patch(core, "_is_host_leaf", is_leaf)
+
+
 def _hasty_state(scheduler) -> None:
     """A state is copied to a request without waiting for the load that brings it."""
     _patch(scheduler.req_to_token_pool, "layer_transfer_counter", None)
@@ -474,6 +527,12 @@ _FAULTS = {
         _unloaded_state,
         _unstored_state,
         _unstored_window,
+        _takes_too_much,
+        _stops_early,
+        _tells_less,
+        _unlisted_state,
+        _unlisted_window,
+        _takes_what_is_held,
         _hasty_state,
         _state_freed_twice,
         _kept_state,

@@ -42,6 +42,10 @@ _LAYERS, _SUBMITTED_LAYERS = (
 """What says how many layers there are: of pools, and of a load; the former before 0.5.21."""
 
 
+_PENDING = ("write_through_pending_id", "load_back_pending_id")
+"""What a node is marked with while a copy of it is under way, since 0.5.21."""
+
+
 class _Event:
     """A point of a stream: whoever waits for it waits for the copy that was submitted last when it was recorded."""
 
@@ -335,6 +339,21 @@ class Host:
         """Return what a node of the tree has on the host, of each group: its slots, and how often they are locked."""
         return [self._held(g, node.component_data[kind]) for g, kind in enumerate(self.memory.components)]
 
+    def nodes(self, g: int) -> list[list]:
+        """Return the nodes of the tree, parents first: its id and its parent's, what it has of a group on the host and
+        how often that is locked, whether anything holds the node, and whether the device has that too."""
+        waiting, found = [*self.cache.tree_core.root_node.children.values()], []
+        while waiting:
+            node = waiting.pop()
+            data = [node.component_data[each] for each in self.memory.components]
+            slots, lock = self._held(g, data[g])
+            held = any(x.lock_ref or x.host_lock_ref for x in data) or any(
+                getattr(node, name, None) is not None for name in _PENDING
+            )
+            found.append([node.id, node.parent.id, slots, lock, held, data[g].value is not None])
+            waiting.extend(node.children.values())
+        return found
+
     @property
     def tiers(self) -> dict:
         """What this and the storage below are to the kit."""
@@ -433,11 +452,33 @@ def _holds_full(receipt) -> bool:
     return ComponentType.FULL in receipt.component_host_lock_uuids
 
 
+def _tell_evictions(cache, host: Host, tell: Callable) -> None:
+    """Let a tree tell what it gives up on the host, and what it leaves there."""
+    evict = cache.evict_host
+
+    def evict_host(num_tokens, component_type=ComponentType.FULL):
+        kinds = host.memory.components
+        if component_type not in kinds:
+            return evict(num_tokens, component_type)
+        g = kinds.index(component_type)
+        before = host.nodes(g)
+        told = evict(num_tokens, component_type)
+        left = {node: len(slots) for node, _, slots, *_ in host.nodes(g)}
+        places = {node: at for at, (node, *_) in enumerate(before)}
+        rows = [[places.get(up, -1), slots, left.get(node), *more] for node, up, slots, *more in before]
+        tell("makes_room", "host", g, num_tokens, told, rows)
+        return told
+
+    cache.evict_host = evict_host
+
+
 def attach(cache, params, memory: Memory, tell: Callable, *, sizes: dict, policy: str, storage: bool) -> Host:
     """Give a tree its host tier, and a storage below that, as a server does that is started with them."""
     host = _Strategy.host = Host(memory, sizes, policy)
+    host.cache = cache
+    _tell_evictions(cache, host, tell)
     cache.init_hicache(SimpleNamespace(file_storage_path=None), params)
-    host.cache, host.controller = cache, cache.cache_controller
+    host.controller = cache.cache_controller
     if BEFORE_CHECKPOINTS:
         _note_host_locks(cache.tree_core)
     host.transfers = host.controller.l2_transfer_engine = _Transfers(tell, host.pairs_of)
