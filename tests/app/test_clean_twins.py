@@ -99,7 +99,7 @@ def test_a_twin_is_silent(name: str) -> None:
     ],
 )
 def test_a_twin_that_is_broken_is_told_of(name: str, fault: str, rule: str) -> None:
-    assert silence_of(name, seconds=30, number=0, fault=fault).told.startswith(f"{rule} (")
+    assert silence_of(name, seconds=120, number=0, fault=fault).told.startswith(f"{rule} (")
 
 
 def test_beside_a_machine_every_action_is_done_in_each_order_of_freeing() -> None:

@@ -9,6 +9,7 @@ const { Pool } = require(path.resolve(kit, "pool.js"));
 
 class SlowHost {
   static dialect = { keep: "all" };
+  static eager = true;
 
   constructor(blocks, blockTokens, hostBlocks) {
     Object.assign(this, { pool: new Pool(blocks, blockTokens), size: blockTokens });
@@ -55,6 +56,7 @@ class SlowHost {
   }
 
   store(requests) {
+    if (fault === "stores nothing") return [];
     const jobs = [], known = new Set(this.keyAt);
     for (const { name, tokens, computed } of requests) {
       for (let end = this.size; end <= computed; end += this.size) {
@@ -85,6 +87,10 @@ class SlowHost {
 
   free(request) {
     this.pool.release(request.name);
+  }
+
+  cached() {
+    return this.pool.cached;
   }
 
   refCounts() {
