@@ -4,6 +4,7 @@ Whatever it does, the kit goes on: a crash, a hang or a flood on its output is a
 """
 
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -71,6 +72,24 @@ class Lost(Exception):
         self.failure = failure
         self.goes_on = goes_on
         """Whether only the copy of it that was at work is lost, and another one can be spoken to."""
+
+
+_LAST_WORDS = 2**14
+"""So much of what a program wrote at last is read: a trace of its calls may stand behind why it ended."""
+
+_BEHIND = re.compile(r"\s|\}|Node\.js v|exit status \d|note: run with|goroutine |created by |[\w./*()]+\(.*\)$")
+"""The last line of what a runtime writes behind the reason: of Node.js, Go and Rust. In Python the reason is last."""
+
+_REASON = re.compile(
+    r"^(?:\w*(?:Error|Exception)(?: \[\w+\])?: .+|panic: .+|fatal error: .+|thread '.*panicked at .*\n.*)$", re.M
+)
+
+
+def _why(written: str) -> str:
+    """The line of a program's last words that says why it ended."""
+    lines = written.rstrip().splitlines() or [""]
+    reasons = _REASON.findall(written) if _BEHIND.match(lines[-1]) else []
+    return (reasons or lines)[-1].strip().replace("\n", " ")
 
 
 class Program:
@@ -197,9 +216,9 @@ class Program:
     def last_words(self) -> str:
         """The end of what was written to standard error, to be put behind a sentence."""
         self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(self._read, self._errors.tell() - 600))
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return f": {one_line(lines[-1].strip(), 300)}" if lines else ""
+        self._errors.seek(max(self._read, self._errors.tell() - _LAST_WORDS))
+        said = _why(self._errors.read().decode(errors="replace"))
+        return f": {one_line(said, 300)}" if said else ""
 
     def copy_lost(self, how: str) -> Lost:
         """What to raise when it says that the copy of it that was at work has ended so, and it goes on with another."""

@@ -158,3 +158,38 @@ def test_behind_a_case_that_takes_all_the_time_none_is_begun(monkeypatch: pytest
             begun=begun_in(driver), ready=driver.make_room,
         )  # fmt: skip
     assert len(begun) == 1
+
+
+NODE = """node:internal/modules/cjs/loader:1228
+  throw err;
+  ^
+
+Error: Cannot find module './pool.js'
+Require stack:
+- /home/me/driver.js
+    at Module._resolveFilename (node:internal/modules/cjs/loader:1225:15)
+  code: 'MODULE_NOT_FOUND'
+}
+
+Node.js v20.20.2
+"""
+GO = "panic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:\nmain.main()\n\t/m.go:9 +0x1d\n"
+RUST = "\nthread 'main' (7) panicked at src/main.rs:2:5:\nno room\nnote: run with `RUST_BACKTRACE=1` for a backtrace\n"
+PYTHON = "Traceback (most recent call last):\nKeyError: 1\n\nDuring handling:\n  File a.py, line 1\nAssertionError\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (NODE, "Error: Cannot find module './pool.js'"),
+        (GO, "panic: runtime error: index out of range [3]"),
+        (RUST, "thread 'main' (7) panicked at src/main.rs:2:5: no room"),
+        (PYTHON, "AssertionError"),
+        ("an Error: of before\nKilled\n", "Killed"),
+        ("    at nothing\n", "at nothing"),
+    ],
+)
+def test_a_program_s_last_words_say_why_it_ended(written: str, why: str) -> None:
+    """Whichever runtime it has: some write a trace of their calls behind it, or their version."""
+    text = f"import sys; sys.stderr.write({written!r}); raise SystemExit(3)"
+    assert ending(text).endswith(f"ended with status 3: {why}")
