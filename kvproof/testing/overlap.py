@@ -20,7 +20,7 @@ from typing import Any
 from .answers import was_reset
 from .host_side import HostSide
 from .layout import Tables
-from .loading import Load
+from .loading import Load, LoadingSystem
 from .manager import BlockManager, Request
 from .takers import Takers
 from .together import Call, CallsTogether
@@ -31,7 +31,11 @@ _UPSET = ("evict", "reset")
 """Operations that may take away what a lookup has found."""
 
 
-class OverlappingSystem(CallsTogether):
+_CANCELLED = ("lookup", "host_lookup", "allocate", "commit", "store")
+"""The calls that are cancelled: what becomes of a request whose `free` was, or whose `load`, nobody could say."""
+
+
+class OverlappingSystem(CallsTogether, LoadingSystem):
     """The operations of the kit's scheduler, each a task that calls the manager."""
 
     def __init__(self, kind: type[BlockManager], setup: dict[str, Any]) -> None:
@@ -41,6 +45,7 @@ class OverlappingSystem(CallsTogether):
             Refused: it does not take one like that.
         """
         super().__init__(kind, setup)
+        self._may_be_cancelled = () if kind.cancelled is None else _CANCELLED
         self._takers = Takers()
         self._asked: set[str] = set()
         """The requests that something is asked of while calls overlap."""
@@ -62,18 +67,7 @@ class OverlappingSystem(CallsTogether):
         tables = (self._layout.read(each.table, "allocate") for each in staying)
         self._staying = {block for table in tables for block in self._layout.blocks(table)}
         self._staying_there = set() if self._host is None else self._host.read_by(self._loads.keys() - self._asked)
-        planned: dict[str, Call] = {}
-        for op, args in begun:
-            request = args.get("request", op)
-            if op not in self._operations:
-                raise ValueError(f"there is no operation {op} to begin")
-            if op == "mirror":
-                request = op + " again" * sum(name.startswith(op) for name in planned)
-            if request not in planned:
-                does = getattr(self, f"_plan_{op}")(**args)
-                if does is not None:
-                    planned[request] = Call(f"{op} {request}" if "request" in args else request, does)
-        return [*planned.values()]
+        return self._plans(begun, several=("mirror",))
 
     def _with_names(self, begun: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Of loads that end, whose they are: of these requests nothing else is asked meanwhile."""

@@ -150,9 +150,9 @@ class Scheduler(ABC):
     def _let_go(self, request: Request, *, finished: bool = False) -> None:
         """Take back what a request was given: it runs no more."""
 
-    @abstractmethod
     def _done(self) -> None:
-        """An operation is over: tell what came of it besides."""
+        """An operation is over: tell what came of it besides, where there can be such."""
+        return
 
     # ----------------------------------------------------------------------------------------------------- small things
 

@@ -1,6 +1,6 @@
 """Operations of which each is a task that calls an asynchronous manager, on a loop that gives turns: they go on
 together until all have ended, one has failed, or none can go on. What each of them does says who extends this
-(`overlap.py`).
+(`overlap.py`, `tree_overlap.py`).
 """
 
 from __future__ import annotations
@@ -8,20 +8,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from .answers import whole
 from .left_alone import left_alone
-from .loading import LoadingSystem
-from .manager import BlockManager
-from .scheduler import SKIPPED, waited
+from .scheduler import SKIPPED, Scheduler, waited
 from .turns import Loop, Turns, place, run, swept, tasks
 
 __all__ = ["Call", "CallsNeverEnd", "CallsTogether"]
-
-_CANCELLED = ("lookup", "host_lookup", "allocate", "commit", "store")
-"""The calls that are cancelled: what becomes of a request whose `free` was, or whose `load`, nobody could say."""
 
 _REST = 1.0
 """So many seconds pass at most, and at once, until a task of a manager's own has ended."""
@@ -52,22 +47,26 @@ class Call:
         self.cancel_at: int | None = None
         """It is cancelled when it has waited more often than that."""
         self.is_cancelled = False
+        self.is_spared = False
+        """It is not cancelled from now on: it has done what cannot be left half done."""
         self.is_alone = False
         """No other call is under way: it has no turns to tell of."""
 
 
-class CallsTogether(LoadingSystem):
-    """One manager, whose calls may overlap."""
+class CallsTogether(Scheduler):
+    """One adapter, whose calls may overlap. It stands before the system that it makes of such a one."""
 
-    def __init__(self, kind: type[BlockManager], setup: dict[str, Any]) -> None:
-        """Make a manager from a setup, on a loop on which nothing of another one goes on.
+    def __init__(self, kind: Any, setup: dict[str, Any]) -> None:
+        """Make what the next class makes of these, on a loop on which nothing of another one goes on.
 
         Raises:
-            Refused: it does not take one like that.
+            Refused: its adapter does not take a setup like that.
         """
         if left := tasks():
             run(swept(left))
         super().__init__(kind, setup)
+        self._may_be_cancelled: Collection[str] = ()
+        """The calls that are cancelled where a case says so."""
         self._begun: list[tuple[str, dict[str, Any]]] = []
         self._calls: dict[object, Call] = {}
         self._endless: set[asyncio.Task[Any]] = set()
@@ -108,6 +107,21 @@ class CallsTogether(LoadingSystem):
     @abstractmethod
     def _planned(self, begun: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Call]:
         """What there is to do of it: of each request one thing, and no more of any other."""
+
+    def _plans(self, begun: Iterable[tuple[str, Mapping[str, Any]]], several: Collection[str]) -> list[Call]:
+        """What ``_plan_...`` say of each operation; of those that name no request, ``several`` go on beside others."""
+        planned: dict[str, Call] = {}
+        for op, args in begun:
+            request = args.get("request", op)
+            if op not in self._operations:
+                raise ValueError(f"there is no operation {op} to begin")
+            if op in several:
+                request = op + " again" * sum(name.startswith(op) for name in planned)
+            if request not in planned:
+                does = getattr(self, f"_plan_{op}")(**args)
+                if does is not None:
+                    planned[request] = Call(f"{op} {request}" if "request" in args else request, does)
+        return [*planned.values()]
 
     async def _go_on(self, calls: Sequence[Call], turns: Turns) -> None:
         """Give turns until all have ended, or one has failed, or nobody can go on."""
@@ -187,18 +201,21 @@ class CallsTogether(LoadingSystem):
         each = self._calls.get(who)
         if each is not None and each.method and not each.is_alone:
             self._tell("turn", each.name, f"{each.method} waits {_standing(who)}")
-            each.waits += each.method in _CANCELLED
+            each.waits += self._is_cancellable(each)
 
     def before_a_turn(self) -> bool:
         """Cancel who has waited as often as was drawn."""
         for each in self._calls.values():
-            due = each.cancel_at is not None and each.waits > each.cancel_at and each.method in _CANCELLED
-            if due and each.task is not None and self._kind.cancelled is not None:
+            due = each.cancel_at is not None and each.waits > each.cancel_at and self._is_cancellable(each)
+            if due and each.task is not None:
                 each.cancel_at, each.is_cancelled = None, True
                 self._tell("turn", each.name, f"{each.method} is cancelled there")
                 each.task.cancel()
                 return True
         return False
+
+    def _is_cancellable(self, each: Call) -> bool:
+        return each.method in self._may_be_cancelled and not each.is_spared
 
     def stuck(self) -> None:
         """Nobody can go on: the story ends with where each stands."""
