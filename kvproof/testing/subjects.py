@@ -21,6 +21,7 @@ from .loading import LoadingSystem
 from .manager import BlockManager
 from .overlap import OverlappingSystem
 from .tree import PrefixTree
+from .tree_overlap import OverlappingTree
 
 __all__ = ["Adapter", "Subject", "overrides", "subject_of"]
 
@@ -102,7 +103,7 @@ _TREES = Subject(
     PrefixTree,
     tree_system.LEVEL,
     ("match", "insert"),
-    tree_system.TreeSystem,
+    lambda kind, setup: (OverlappingTree if tree_system.overlaps(kind) else tree_system.TreeSystem)(kind, setup),
     tree_system.capabilities,
     tree_cases.profiles,
     requests.closing,

@@ -41,8 +41,8 @@ class PrefixTree:
     slots in a row, and only whole pages are inserted. What the tree has it keeps until it evicts it.
 
     In a test module the subclass is collected by pytest, one test for each rule (docs/testing.md). Each method may be
-    ``async def``. An ``__init__`` that cannot make one like that raises `Refused`; any other exception, on these legal
-    calls, is a finding (L2).
+    ``async def``; where one that acts is, calls of several requests overlap (`overlaps`). An ``__init__`` that cannot
+    make one like that raises `Refused`; any other exception, on these legal calls, is a finding (L2).
     """
 
     page_sizes: ClassVar[tuple[int, ...]] = (1, 2, 3)
@@ -53,6 +53,15 @@ class PrefixTree:
 
     order: ClassVar[str | None] = None
     """``lru``: what was used last is evicted last, and it is held to that (R6). None promises no order."""
+
+    overlaps: ClassVar[bool] = True
+    """Whether its calls may be made while others are under way, where one that acts is ``async def``. Then they are, at
+    each ``await`` in an order that the case draws. False for a tree that is to be called by one task alone."""
+
+    cancelled: ClassVar[str | None] = "undone"
+    """What a call promises that is cancelled while it is overlapped; all are but `unlock`. ``undone``: where it ends
+    with `asyncio.CancelledError`, nothing is inserted, locked or evicted by it. None: none is cancelled. Whichever it
+    is, one that answers nevertheless has done all."""
 
     isolated: ClassVar[bool] = False
     """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding
@@ -84,6 +93,14 @@ class PrefixTree:
 
     def unlock(self, node: Any) -> Told[None]:
         """Release one such lock; the node may have been split since."""
+        raise NotImplementedError
+
+    def match_and_lock(self, tokens: Sequence[int], namespace: str | None) -> Told[tuple[Sequence[int], Any]]:
+        """Do what `match` and `lock` do, in one call of the tree's own: return what the first does.
+
+        Left out, the kit asks for one after the other. It comes with both, and matters to a tree whose calls overlap:
+        between the two calls of the kit's nothing is evicted or unlocked, within this one it may be.
+        """
         raise NotImplementedError
 
     def check_in(

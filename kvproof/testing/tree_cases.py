@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from ..engines.cases import Op
 from ..engines.driver import requests
 from ..judge.oracles.tree_answers import TreeAnswersOracle
-from ..judge.record import Capabilities, Case, World
+from ..judge.record import TOGETHER, Capabilities, Case, World
+from .tree_scenes import SCENE, SCENES, tree_scenes
 from .tree_system import LEVEL
 
 __all__ = ["more_oracles", "profiles"]
@@ -28,20 +30,28 @@ def profiles(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Case]]:
     """Return the families of cases that a tree can do, by name."""
     drawn = msgspec.structs.replace(capabilities, operations=[*capabilities.operations, "evict"])
     evicts = "evict" in capabilities.operations
-    return {
+    found = {
         name: cases.map(lambda case: _of_tree(case, evicts=evicts))
         for name, cases in requests.profiles(drawn, _OFTEN).items()
     }
+    if TOGETHER not in capabilities.operations:
+        return found
+    setups = requests.setups(capabilities)["overlap"]
+    plays = st.binary(min_size=SCENES[0] * SCENE, max_size=SCENES[1] * SCENE)
+    scenes = st.builds(lambda setup, play: tree_scenes(LEVEL, capabilities, setup, play), setups, plays)
+    usual = {name: st.one_of(cases, scenes) for name, cases in found.items()}
+    return {"scenes": scenes, **usual}
 
 
 def _of_tree(case: Case, *, evicts: bool) -> Case:
     """An eviction of a block is one of so many tokens; or nothing is evicted, and all is inserted once more."""
-    ops: list[tuple[str, dict[str, Any]]] = []
-    for name, args in case.ops:
-        if name != "evict":
-            ops.append((name, args))
-        elif evicts and args["block"]:
-            ops.append(("evict", {"tokens": args["block"]}))
-        else:
-            ops.append(("again", {}))
-    return Case(LEVEL, case.setup, ops)
+    return Case(LEVEL, case.setup, [_op_of_tree(name, args, evicts=evicts) for name, args in case.ops])
+
+
+def _op_of_tree(name: str, args: dict[str, Any], *, evicts: bool) -> Op:
+    if name == "begin":
+        begun, rest = _op_of_tree(args["op"], {key: args[key] for key in args if key != "op"}, evicts=evicts)
+        return "begin", {"op": begun, **rest}
+    if name != "evict":
+        return name, args
+    return ("evict", {"tokens": args["block"]}) if evicts and args["block"] else ("again", {})

@@ -5,6 +5,8 @@ that has it, and its length:
 
 - ``["matched", r, n, [slots]]``: of r's first n tokens this was found.
 - ``["inserted", r, n, [slots], had]``: r's first n tokens stand in these slots; so many were there before.
+- ``["offered", r, n, [slots]]``: an insert of r's first n tokens begins, where calls overlap: of a part of these slots
+  the tree may say that it has it, until that is answered, or taken back by an offer of none.
 - ``["locked", r, n]``, ``["unlocked", r, n]``: a lock where r's first n tokens end.
 - ``["evicted", n, [slots]]``: n slots were wanted, these came free. ``["forgotten"]``: a reset.
 - ``["page stored", k, parent, [tokens], namespace]``, ``["page removed", k]``, ``["pages cleared"]``: events.
@@ -12,12 +14,14 @@ that has it, and its length:
 
 from __future__ import annotations
 
+import inspect
 import reprlib
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
+from ..engines.driver.requests import OVERLAPPING
 from ..errors import UsageError
 from .answers import Keys, listed, number, numbers, parts
 from .declared import check_declared
@@ -25,11 +29,12 @@ from .manager import Refused, Request
 from .scheduler import SKIPPED, Scheduler
 from .tree import Edge, PrefixTree
 
-__all__ = ["LEVEL", "TreeSystem", "capabilities", "has"]
+__all__ = ["LEVEL", "TreeSystem", "capabilities", "has", "overlaps"]
 
 LEVEL = "tree"
 
 _ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "drain")
+_ACTS = ("match", "match_and_lock", "insert", "lock", "unlock", "check_in", "evict")
 _SIZES = ("evictable", "protected")
 
 _EDGE = tuple(field.name for field in fields(Edge))
@@ -46,6 +51,11 @@ def has(kind: type[PrefixTree], method: str) -> bool:
     return getattr(kind, method) is not getattr(PrefixTree, method)
 
 
+def overlaps(kind: type[PrefixTree]) -> bool:
+    """Tell whether its calls are overlapped: one of them may wait, and it does not say that they must not be."""
+    return kind.overlaps and any(inspect.iscoroutinefunction(getattr(kind, method)) for method in _ACTS)
+
+
 def capabilities(kind: type[PrefixTree]) -> dict[str, Any]:
     """What a tree can do and tell, as a hello says it.
 
@@ -59,10 +69,18 @@ def capabilities(kind: type[PrefixTree]) -> dict[str, Any]:
     for one, other in (("lock", "unlock"), ("children", "edge")):
         if has(kind, one) != has(kind, other):
             raise UsageError(f"{kind.__qualname__} has only one of {one}() and {other}(); they come together")
+    if has(kind, "match_and_lock") and not has(kind, "lock"):
+        raise UsageError(f"{kind.__qualname__} has match_and_lock(); it comes with lock() and unlock()")
+    if kind.cancelled not in ("undone", None):
+        raise UsageError(f"{kind.__qualname__}.cancelled is {kind.cancelled!r}; there are undone and None")
     if kind.order not in (None, "lru"):
         raise UsageError(f"{kind.__qualname__}.order is {kind.order!r}; it is lru or None")
     return {
-        "operations": [*_ALWAYS, "again", *(name for name in ("evict", "reset") if has(kind, name))],
+        "operations": [
+            *(*_ALWAYS, "again"),
+            *(name for name in ("evict", "reset") if has(kind, name)),
+            *(OVERLAPPING if overlaps(kind) else ()),
+        ],
         "tenants": ["salt"] if kind.namespaces else [],
         "block_tokens": list(kind.page_sizes),
         "tokens_per_grow": 3,
@@ -87,7 +105,7 @@ class TreeSystem(Scheduler):
         super().__init__(kind(slots, self._page), can["operations"])
         self._locks, self._evicts = has(kind, "lock"), has(kind, "evict")
         self._walks, self._events = has(kind, "children"), has(kind, "take_events")
-        self._checks_in = has(kind, "check_in")
+        self._checks_in, self._locks_found = has(kind, "check_in"), has(kind, "match_and_lock")
         self._sizes = [name for name in _SIZES if has(kind, f"{name}_size")]
         if not self._evicts:
             pages, slots = pages * _ENDLESS, slots * _ENDLESS
@@ -170,21 +188,30 @@ class TreeSystem(Scheduler):
         length = len(request.tokens)
         if not self._locks and not self._running:
             self._make_room(-(-length // self._page))  # What is found later could be evicted.
-        request.found, request.own = self._match(request, length - 1)
-        self._lock(request, len(request.found))
-        request.table, request.cached = [*request.found], len(request.found)
-        self._running[request.name] = self._waiting.pop(request.name)
-        until = min(length, request.cached + (most or length))
+        self._find(request, length - 1)
+        until = self._begins(request, most)
         if not self._extend(request, until):
             self._let_go(request)
             self._waiting[request.name] = request
             return False
+        self._admitted(request, until)
+        self._check_in(request)
+        return True
+
+    def _begins(self, request: Request, most: int) -> int:
+        """A request runs from now on, behind what was found for it. Up to where it needs slots, to be computed."""
+        request.table, request.cached = [*request.found], len(request.found)
+        self._running[request.name] = self._waiting.pop(request.name)
+        length = len(request.tokens)
+        return min(length, request.cached + (most or length))
+
+    def _admitted(self, request: Request, until: int) -> None:
+        """It has what it needs, and is computed so far."""
+        length = len(request.tokens)
         self._tell("lookup", request.name, request.cached, 0, length - 1)
         self._tell("found", request.name, [[*request.found]], request.cached)
         request.computed = min(request.cached, length)
         self._compute(request, max(until, request.computed))
-        self._check_in(request)
-        return True
 
     def _advance(self, request: Request, until: int) -> bool:
         if not self._extend(request, until):
@@ -196,10 +223,13 @@ class TreeSystem(Scheduler):
     def _grown(self, request: Request, tokens: list[int]) -> bool:
         if not self._extend(request, len(request.tokens) + len(tokens)):
             return False
+        self._goes_on(request, tokens)
+        return True
+
+    def _goes_on(self, request: Request, tokens: list[int]) -> None:
         request.tokens += tokens
         self._tell("append", request.name, list(tokens))
         self._compute(request, len(request.tokens))
-        return True
 
     def _compute(self, request: Request, until: int) -> None:
         self._tell("table", request.name, 0, 0, [*request.table])
@@ -213,19 +243,27 @@ class TreeSystem(Scheduler):
 
         The new lock comes first: between the two nothing must be evictable.
         """
-        held, old, whole = len(request.found), request.own, request.computed // self._page * self._page
-        if whole <= held:
+        held, old, whole = len(request.found), request.own, self._to_check_in(request)
+        if not whole:
             return
         slots = request.table[:whole]
         if self._checks_in:
-            had = self._checked_in(request, whole)
+            had = self._moved(request, whole, slots, self._ask("check_in", *self._of_check_in(request, slots)))
         else:
             had = self._insert(request, whole)
-            request.found, request.own = self._match(request, whole)
-            self._lock(request, len(request.found))
+            self._find(request, whole)
             self._unlock(request, old, held)
+        self._has_moved(request, slots, held, had)
+
+    def _to_check_in(self, request: Request) -> int:
+        """Up to where a request's whole pages are computed; 0 where the tree has all of them."""
+        whole = request.computed // self._page * self._page
+        return whole if whole > len(request.found) else 0
+
+    def _has_moved(self, request: Request, slots: list[int], held: int, had: int) -> None:
+        """Of these slots the tree had a part before: that is free now, and the request goes on in the tree's."""
         self._give_back(slots[held:had])
-        request.table[:whole] = request.found
+        request.table[: len(slots)] = request.found
         self._tell("table", request.name, 0, 0, [*request.table])
 
     def _let_go(self, request: Request, *, finished: bool = False) -> None:
@@ -233,40 +271,60 @@ class TreeSystem(Scheduler):
         if finished:
             self._check_in(request)
         self._unlock(request, request.own, len(request.found))
+        self._is_out(request)
+
+    def _is_out(self, request: Request) -> None:
+        """A request whose lock is released has nothing any more."""
         self._give_back(request.table[len(request.found) :][::-1])
         del self._running[request.name]
         request.table, request.found, request.own, request.cached, request.computed = [], [], None, 0, 0
 
     # ------------------------------------------------------------------------------------------------- the tree's part
 
-    def _match(self, request: Request, most: int) -> tuple[list[int], Any]:
-        told, node = parts(self._ask("match", request.tokens[:most], request.salt), "match", _MATCH)
-        slots = numbers(told, "match")
-        self._tell("matched", request.name, most, slots)
-        return slots, node
+    def _find(self, request: Request, most: int) -> None:
+        """Match so many of a request's tokens, and lock what that finds."""
+        what = request.tokens[:most], request.salt
+        if self._locks_found:
+            self._matched(request, most, self._ask("match_and_lock", *what), "match_and_lock")
+        else:
+            self._matched(request, most, self._ask("match", *what))
+            if self._locks:
+                self._ask("lock", request.own)
+        self._tell_lock("locked", request, len(request.found))
+
+    def _matched(self, request: Request, most: int, answer: Any, method: str = "match") -> None:
+        told, request.own = parts(answer, method, _MATCH)
+        request.found = numbers(told, method)
+        self._tell("matched", request.name, most, [*request.found])
 
     def _insert(self, request: Request, most: int) -> int:
         slots = request.table[:most]
-        had = number(self._ask("insert", request.tokens[:most], [*slots], request.salt), "insert")
-        self._tell("inserted", request.name, most, slots, had)
+        return self._inserted(request, slots, self._ask("insert", *self._of_insert(request, slots)))
+
+    @staticmethod
+    def _of_insert(request: Request, slots: list[int]) -> tuple[list[int], list[int], str | None]:
+        """What an insert is asked for these slots of a request."""
+        return request.tokens[: len(slots)], [*slots], request.salt
+
+    def _inserted(self, request: Request, slots: list[int], answer: Any) -> int:
+        had = number(answer, "insert")
+        self._tell("inserted", request.name, len(slots), slots, had)
         return had
 
-    def _checked_in(self, request: Request, whole: int) -> int:
-        """The tree checks in by itself: it inserts, and moves the lock."""
-        held, slots = len(request.found), request.table[:whole]
-        told = self._ask("check_in", request.tokens[:whole], [*slots], request.own, request.salt)
-        before, found, request.own = parts(told, "check_in", _CHECK_IN)
+    @staticmethod
+    def _of_check_in(request: Request, slots: list[int]) -> tuple[list[int], list[int], Any, str | None]:
+        """What a tree is asked that checks in by itself: it inserts, and moves the lock."""
+        return request.tokens[: len(slots)], [*slots], request.own, request.salt
+
+    def _moved(self, request: Request, whole: int, slots: list[int], answer: Any) -> int:
+        held = len(request.found)
+        before, found, request.own = parts(answer, "check_in", _CHECK_IN)
         had, request.found = number(before, "check_in"), numbers(found, "check_in")
         self._tell("inserted", request.name, whole, slots, had)
         self._tell("matched", request.name, whole, [*request.found])
         self._tell_lock("locked", request, len(request.found))
         self._tell_lock("unlocked", request, held)
         return had
-
-    def _lock(self, request: Request, most: int) -> None:
-        if self._locks:
-            self._ask("lock", request.own)
-        self._tell_lock("locked", request, most)
 
     def _unlock(self, request: Request, node: Any, most: int) -> None:
         if self._locks:
@@ -299,8 +357,16 @@ class TreeSystem(Scheduler):
 
     def _extend(self, request: Request, tokens: int) -> bool:
         """Let a request's table have slots for so many tokens, in whole pages; for want of room, evict."""
-        pages = -(-tokens // self._page) - len(request.table) // self._page
-        self._make_room(pages)
+        self._make_room(self._missing(request, tokens))
+        return self._takes(request, tokens)
+
+    def _missing(self, request: Request, tokens: int) -> int:
+        """So many pages more a request needs for so many tokens."""
+        return -(-tokens // self._page) - len(request.table) // self._page
+
+    def _takes(self, request: Request, tokens: int) -> bool:
+        """Let a request have them; where fewer are free, none."""
+        pages = self._missing(request, tokens)
         if pages > len(self._free):
             return False
         for page in [self._free.popleft() for _ in range(pages)]:
@@ -317,7 +383,10 @@ class TreeSystem(Scheduler):
         return self._evicts and (self._locks or not self._running)
 
     def _make_free(self, tokens: int) -> list[int]:
-        slots = numbers(self._ask("evict", tokens), "evict")
+        return self._evicted(tokens, self._ask("evict", tokens))
+
+    def _evicted(self, tokens: int, answer: Any) -> list[int]:
+        slots = numbers(answer, "evict")
         self._tell("evicted", tokens, slots)
         self._give_back(slots)
         return slots

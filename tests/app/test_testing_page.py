@@ -21,7 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     for file_of_example in ("pool.py", "test_pool.py", "forks.py", "test_forks.py"):
         shutil.copy(EXAMPLE / file_of_example, tmp_path)
-    shutil.copy(TREE / "radix.py", tmp_path)
+    for file_of_example in ("radix.py", "async_radix.py", "test_async_radix.py"):
+        shutil.copy(TREE / file_of_example, tmp_path)
     shutil.copy(ASYNC / "async_pool.py", tmp_path)
     shutil.copy(ASYNC / "test_async_pool.py", tmp_path)
     seen = 0

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..ghost import Ghost
-from ..record import Effect, Step, TreeState, World
+from ..record import TOGETHER, Effect, Step, TreeState, World
 from ..violation import Violation
 from .tree_books import Books
 from .tree_nodes import node_sizes, wrong_nodes
+from .tree_together import Together, path_of
 
 __all__ = ["TreeAnswersOracle"]
 
@@ -48,7 +49,7 @@ class TreeAnswersOracle:
         if self._is_broken or step.skipped:
             return
         self._offered, self._perhaps, self._may_have_joined = (), {}, False
-        found = [*self._answers(step, ghost)]
+        found = [*(self._together(step, ghost) if step.op == TOGETHER else self._answers(step, ghost))]
         if not found and step.error is None and step.state is not None and step.state.tree is not None:
             found += self._state(step, step.state.tree, ghost)
         found = found or [*self._perhaps.values()]
@@ -76,9 +77,22 @@ class TreeAnswersOracle:
         if self._events and step.error is None:
             yield from self._believed()
 
+    def _together(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
+        """Calls that overlapped: nobody knows in which order they were done, nor what was one node meanwhile."""
+        self._node_of.clear()
+        together = Together(self._books, self._page, ghost)
+        for effect in step.effects:
+            yield from together.effect(effect)
+            if effect[0] in ("page stored", "page removed", "pages cleared"):
+                yield from self._hear(effect, ghost)
+        if step.error is None:
+            yield from together.close()
+        if self._events and step.error is None:
+            yield from self._believed()
+
     def _path(self, ghost: Ghost, r: str, most: int) -> list[int]:
         """The prefixes that end with a whole page of a request's first tokens; it may have fewer than a match names."""
-        return ghost.requests[r].line[self._page : most + 1 : self._page]
+        return path_of(ghost, r, most, self._page)
 
     # ----------------------------------------------------------------------------------------------- match and insert
 
@@ -209,7 +223,8 @@ class TreeAnswersOracle:
 
     def _state(self, step: Step, tree: TreeState, ghost: Ghost) -> Iterator[Violation]:
         kinds = {effect[0] for effect in step.effects}
-        of_locks = "R7" if self._checks_in and "inserted" in kinds else "R3"
+        checks_in = self._checks_in and "inserted" in kinds and step.op != TOGETHER  # There it may be any call's fault.
+        of_locks = "R7" if checks_in else "R3"
         if tree.nodes is not None:
             yield from wrong_nodes(tree.nodes, self._books, self._page, ghost, kinds, of_locks)
             self._node_of = node_sizes(tree.nodes, self._page, ghost)

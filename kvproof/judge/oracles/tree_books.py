@@ -64,6 +64,13 @@ class Books:
             if by > 0:
                 page.locked_at = self._clock
 
+    def become(self, pages: dict[int, Page]) -> None:
+        """Nobody knows in which order it came to these pages: any of them may have been used last."""
+        self._clock += 1
+        self.pages = pages
+        for page in pages.values():
+            page.used_at = self._clock
+
     def children(self) -> dict[int, list[int]]:
         """The prefixes that are a page longer, by prefix."""
         found: dict[int, list[int]] = {}
