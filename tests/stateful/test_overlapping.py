@@ -489,6 +489,36 @@ def test_what_a_cancelled_call_promises_can_be_said() -> None:
     assert fuzz_manager(driven(_Freed), examples=6000, seconds=900, findings=1).broken
 
 
+class _ForgetsAtCancellation(AsyncPool):
+    """Who is cancelled while he grows empties the cache."""
+
+    async def extend(self, name: str, most: int) -> bool:
+        try:
+            await self.answer()
+        except asyncio.CancelledError:
+            self.index.clear()
+            raise
+        return await super().extend(name, most)
+
+
+def test_what_somebody_holds_no_cancelled_call_takes_out_of_the_cache() -> None:
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [1, 1]}),
+        ("begin", {"op": "grow", "request": "r1", "tokens": [1]}),
+        ("together", {"cancel": [0, 0]}),
+        ("start", {"request": "r2", "prompt": [0, 0, 0]}),
+    ]
+    for more in ({}, {"cached": BlockManager.cached}):
+        rule, answer = played(driven(_ForgetsAtCancellation, **more), operations)
+        assert answer.steps[3].result == {"grow r1": "cancelled"}
+        assert rule == "P14"
+        assert played(driven(AsyncPool, **more), operations)[0] is None
+    # What nobody holds it may have taken, and given back.
+    let_go = [*operations[:2], ("finish", {"request": "r0"}), *operations[2:]]
+    assert played(driven(_ForgetsAtCancellation), let_go)[0] is None
+
+
 def test_only_what_is_asynchronous_and_says_nothing_else_overlaps() -> None:
     def operations(kind: type[BlockManager]) -> list[str]:
         return InProcess(kind).hello.capabilities[requests.LEVEL].operations

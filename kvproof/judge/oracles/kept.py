@@ -132,9 +132,30 @@ class Kept:
             gone.update(set(blocks).difference(self._tables.get(r, [()] * (g + 1))[g]))
         given_up = {self._place_at[block] for block in gone & self._place_at.keys()}
         self._forget(gone)
-        if is_upset(step):
+        if "cancelled" in step.together.values() and not is_emptied(step):
+            self._doubtful |= self._perhaps_taken(step, ghost)
+        elif is_upset(step):
             self._doubtful |= {*self._block_of, *given_up, *filled}
         self._doubtful |= {place for place, times in filled.items() if times > 1 or place in given_up}
+
+    def _perhaps_taken(self, step: Step, ghost: Ghost) -> set[Place]:
+        """What a call may have taken that was cancelled, and has given back: nothing that somebody holds all the while.
+
+        It may be what was cached in the others' blocks, and what is computed by who does not stay, or was cancelled. In
+        a tree what stands behind such a block goes with it.
+        """
+        shown: Tables = {} if step.state is None else step.state.tables
+        cancelled = {name.rpartition(" ")[2] for name, outcome in step.together.items() if outcome == "cancelled"}
+        over = {effect[1] for effect in step.effects if effect[0] in ("end", "preempted")}
+        stays = [(tables, shown[r]) for r, tables in self._tables.items() if r in shown and r not in over]
+        held = {b for mine, now in stays for of_g, then in zip(mine, now, strict=False) for b in {*of_g} & {*then}}
+        passing = {r for r in self._computing(step) if r in cancelled | over or r not in shown}
+        perhaps = {place for r in passing for place in self._places(r, ghost)}
+        perhaps |= self._block_of.keys()
+        perhaps -= {place for place, block in self._block_of.items() if block in held}
+        while more := {p for p in self._block_of.keys() - perhaps if self._is_tree and self._above.get(p) in perhaps}:
+            perhaps |= more
+        return perhaps
 
     def _new(self, step: Step) -> set[str]:
         """The requests that are admitted in a step without that anything was found for them, and go on holding.
@@ -340,7 +361,12 @@ def is_upset(step: Step) -> bool:
     """Whether something beside overlapping calls may have taken blocks out of the cache: an evict or a reset, or a call
     that was cancelled, which may have taken some and given them back."""
     result = step.result if step.op == TOGETHER and not step.skipped else {}
-    return not isinstance(result, dict) or not {"evict", "reset"}.isdisjoint(result) or "cancelled" in result.values()
+    return not isinstance(result, dict) or is_emptied(step) or "cancelled" in result.values()
+
+
+def is_emptied(step: Step) -> bool:
+    """Whether an evict or a reset beside overlapping calls may have taken blocks out of the cache."""
+    return not {"evict", "reset"}.isdisjoint(step.together)
 
 
 def only_empties(step: Step) -> bool:
