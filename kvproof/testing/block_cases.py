@@ -93,9 +93,14 @@ class _Stage:
             self.ops.append(("start", self._arriving(next(dice) & ~_FRESH)))
             if not self._is_busy:
                 self._finish()
-        begun = 2 + kind // 6 % 3 % 2
+        begun = 2 + kind // 6 % 2
+        # Of three who are there, one may wait for another one, whom the third gets ahead of.
+        are_three = self._is_busy and begun > 2 and self._blocks > 3
+        if are_three:
+            self.ops.append(("start", self._arriving(next(dice) & ~_FRESH & ~1)))
         for number in range(begun):
             names = self._busy if self._is_busy else self._quiet if number + 1 < begun else ["start"]
+            names = [name for name in names if name != "start"] if are_three else names
             self._begin(names[next(dice) % len(names)], next(dice), number)
         self.ops.append((TOGETHER, goes_on(dice, begun)))
         while self._running:

@@ -43,8 +43,11 @@ def _switching(dice: Iterator[int]) -> Iterator[int]:
 
 
 def _order(dice: Iterator[int]) -> Iterator[int]:
-    """Mostly somebody goes on for a turn or a few, then somebody else for many, perhaps to the end."""
+    """Mostly somebody goes on for a turn or a few, then somebody else for many, perhaps to the end. Or one after the
+    other does, a turn each: so they do where nothing is said."""
     kind, a, b = next(dice), next(dice), next(dice)
+    if kind % 8 == 1:
+        return
     if kind % 4 == 0:
         yield from (number >> shift & 3 for number in (kind, a, b) for shift in (0, 2, 4, 6))
         return

@@ -39,6 +39,7 @@ class _Stage:
         self.setup = setup
         self._pages, self._page = setup["blocks"], setup["block_tokens"]
         self._can = {*capabilities.operations}
+        self._has_salts = "salt" in capabilities.tenants
         self._running: list[str] = []
         self._count = 0
 
@@ -48,9 +49,9 @@ class _Stage:
         for _ in range(1 + kind % 2):
             self._start(next(dice))
             self._finish()
-        for _ in range(kind // 2 % 3):
+        for _ in range(kind // 2 % 4):
             self._start(next(dice))
-        begun = 2 + kind // 6 % 3 % 2
+        begun = 2 + kind // 8 % 2
         staying = [*self._running]
         for _ in range(begun):
             self._begin(next(dice), next(dice), staying)
@@ -87,6 +88,8 @@ class _Stage:
         prompt = [0] * same * self._page + [1 + a // 24 % 2] * other * self._page
         prompt = [*prompt, *[0] * ends][: self._pages * self._page] or [0]
         args: dict[str, Any] = {"request": request, "prompt": prompt}
+        if self._has_salts and a // 48 == 1:
+            args["salt"] = "a"
         self._running.append(request)
         self.ops.append(("begin", {"op": "start", **args}) if begins else ("start", args))
 

@@ -117,6 +117,28 @@ class LostWakeUp(AsyncPool):
                 self.waiting.set_result(None)
 
 
+class WakesTheSecond(AsyncPool):
+    """Who lets go waits for who grows; where two do, the second one is woken for, and the first one's end is not heard.
+    It takes three requests that are there, and an order in which the second begins before the first one's end."""
+
+    growing: asyncio.Event | None = None
+
+    async def extend(self, name: str, most: int) -> bool:
+        self.growing = asyncio.Event()
+        try:
+            await self.answer()
+            return await super().extend(name, most)
+        finally:
+            if self.growing is not None:
+                self.growing.set()
+            self.growing = None
+
+    async def release(self, name: str) -> None:
+        if self.growing is not None:
+            await self.growing.wait()
+        await super().release(name)
+
+
 class KeptAtCancellation(AsyncPool):
     """A lock that is not given back when its holder is cancelled."""
 
@@ -165,6 +187,7 @@ FAULTS: dict[type[AsyncPool], set[str]] = {
     HeldForNobody: {"P2", "L1", "L2"},
     FoundThenEvicted: {"P6", "P2", "L2"},
     TwoLocks: {"L1"},
+    WakesTheSecond: {"L1"},
     LostWakeUp: {"L1"},
     KeptAtCancellation: {"L1"},
 }
