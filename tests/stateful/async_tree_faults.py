@@ -3,6 +3,7 @@ about, or one that is cancelled."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from async_radix import AsyncRadix  # noqa: E402
 from radix import Node  # noqa: E402
 
 Found = tuple[list[int], Node]
+Moved = tuple[int, list[int], Node]
+"""What a match answers, and a check-in."""
 
 
 class FoundThenLocked(AsyncRadix):
@@ -150,6 +153,26 @@ class LostAtCancellation(AsyncRadix):
         return freed
 
 
+class WakesNobody(AsyncRadix):
+    """Who waits for the tree notes it behind an await: he is not heard who was done by then."""
+
+    def __init__(self, page_tokens: int) -> None:
+        super().__init__(page_tokens)
+        self.is_busy, self.is_free = False, asyncio.Event()
+
+    async def match_and_lock(self, tokens: Sequence[int], namespace: str | None) -> Found:
+        while self.is_busy:
+            await self.answer()
+            self.is_free.clear()
+            await self.is_free.wait()
+        self.is_busy = True
+        try:
+            return await super().match_and_lock(tokens, namespace)
+        finally:
+            self.is_busy = False
+            self.is_free.set()
+
+
 class KeptAtCancellation(AsyncRadix):
     """Who is cancelled while he walks leaves the tree to nobody."""
 
@@ -173,6 +196,7 @@ FAULTS: dict[type[AsyncRadix], set[str]] = {
     UnlocksAStalePath: {"R3"},
     LockedForNobody: {"R3"},
     LostAtCancellation: {"R2", "R5"},
+    WakesNobody: {"L1"},
     KeptAtCancellation: {"L1"},
 }
 """The rules that name each of them."""

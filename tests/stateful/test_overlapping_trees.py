@@ -19,6 +19,7 @@ from kvproof.testing.subjects import subject_of
 from kvproof.testing.tree_system import LEVEL
 
 from .async_tree_faults import FAULTS, AdoptsByAStaleWalk, Found, FoundThenLocked, LockedForNobody
+from .async_trees import AtOnce, Joins, Looks, Pins
 
 from async_radix import AsyncRadix  # isort: skip
 from radix import Node  # isort: skip
@@ -80,7 +81,12 @@ WithoutLocks = without(*_BY_PARTS, *_TELLS, "lock", "unlock")
 """What is read may be evicted there, so it is asked to evict only while nobody runs."""
 
 
-@pytest.mark.parametrize("kind", [example.TestAsyncRadix, ByParts, TellsNothing, WithoutLocks])
+parts = {method: getattr(PrefixTree, method) for method in _BY_PARTS}
+OTHERS = [driven(AtOnce), driven(Looks), driven(Pins), driven(Joins, order=None)]
+OTHERS += [type(f"{kind.__name__}ByParts", (kind,), parts) for kind in OTHERS]
+
+
+@pytest.mark.parametrize("kind", [example.TestAsyncRadix, ByParts, TellsNothing, WithoutLocks, *OTHERS])
 def test_a_tree_that_is_right_stays_silent(kind: type[PrefixTree]) -> None:
     fuzzed = fuzz_manager(kind, examples=300, seconds=120)
     assert fuzzed.broken == {}
