@@ -65,6 +65,8 @@ class Sorter:
         self._last = False
         self._doubted: set[tuple[frozenset[str], frozenset[str], Shown]] = set()
         self._gone_on: set[tuple[frozenset[str], Shown]] = set()
+        self._told: list[tuple[Sample, Reduction | None]] = []
+        """What others told unfinished, and where this one has come with it."""
 
     def sort(self, collector: Collector, until: float, grace: float, *, last: bool) -> None:
         """Look at what was collected, until a moment of the monotonic clock; what is left over stays collected.
@@ -76,12 +78,16 @@ class Sorter:
         self._until, self._grace, self._last = until, until + max(GRACE, grace), last
         self._hear([])
         begun, self._begun = self._begun, []
+        self._told = [(sample, reduction) for sample, reduction in begun if sample.told is not None] + self._told
         for sample, reduction in begun:
-            self._timed(sample, reduction)
+            if sample.told is None:
+                self._timed(sample, reduction)
         alike = Counter[Shown]()
         while samples := collector.first():
             sample = min(samples, key=self._promise)
             way, explained = shown(sample.verdict.violation), self._explained(sample)
+            if explained:  # All that is left may be what is known.
+                self._go_on(collector.grounds)
             if clock.monotonic() >= until and not self._untold(sample):
                 break
             alike[way] += explained
@@ -108,14 +114,14 @@ class Sorter:
 
     def _go_on(self, grounds: Mapping[str, Ground]) -> None:
         """Look once more at what others told before there was time to see what it needs."""
-        for told in [each for each in self.causes.findings if each.unfinished]:
+        for told in self.causes.findings:
             level, what = told.case.level, (told.needs, shown(told.violation))
-            if level not in grounds or what in self._gone_on or self.causes.lists(told.violation, level, told.needs):
-                continue
-            if clock.monotonic() >= self._until:
-                return
-            self._gone_on.add(what)
-            self._timed(replace(self._met(told, grounds[level]), told=told), None)
+            if told.unfinished and level in grounds and what not in self._gone_on:
+                self._gone_on.add(what)
+                if not self.causes.lists(told.violation, level, told.needs):
+                    self._told.append((replace(self._met(told, grounds[level]), told=told), None))
+        while self._told and clock.monotonic() < self._until:
+            self._timed(*self._told.pop(0))
 
     def _met(self, told: Finding, ground: Ground) -> Sample:
         """A finding as a case that was just met."""
