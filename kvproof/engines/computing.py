@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,5 +51,30 @@ def begun_with(variable: str) -> Iterator[int]:
     left the group that they were started in."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+            if variable.encode() in _environment(process).split(b"\0"):
                 yield int(process.name)
+
+
+_YOUNG = 10.0
+"""Seconds since a process began, in which it may be about to become another program."""
+
+_LOOKS, _WAIT = 100, 0.01
+"""So often it is looked for what that has become, after so many seconds each."""
+
+
+def _environment(process: Path) -> bytes:
+    """What a process was begun with. Who became another program a moment ago has none for a while: whoever started it
+    goes on already, and a busy machine lets it wait there."""
+    for _ in range(_LOOKS):
+        told = (process / "environ").read_bytes()
+        if told or not _is_becoming(process):
+            return told
+        time.sleep(_WAIT)
+    return b""
+
+
+def _is_becoming(process: Path) -> bool:
+    """Whether it is a program, not a thread of the system's or what is left of one, and young."""
+    os.readlink(process / "exe")
+    began = int((process / "stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - began < _YOUNG

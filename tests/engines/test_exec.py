@@ -1,6 +1,7 @@
 """Targets ``exec:COMMAND``: drivers of users, fuzzed and replayed; the worked example in JavaScript and its faults."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -17,6 +18,7 @@ from kvproof.checkers.trace import Operation, Trace, read_trace, write_trace
 from kvproof.cli import main as cli
 from kvproof.cli.findings import case_of, trace_of
 from kvproof.cli.hunting import Plan, hunt_levels
+from kvproof.engines import computing
 from kvproof.engines.build import StoreError
 from kvproof.engines.drawing import DRAWING
 from kvproof.engines.driver import conformance, requests
@@ -607,6 +609,35 @@ def test_what_a_driver_started_ends_with_it(tmp_path: Path, alone: bool) -> None
     while time.monotonic() < deadline and _alive(int(pid.read_text())):
         time.sleep(0.05)
     assert not _alive(int(pid.read_text()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+def test_who_becomes_another_program_just_now_is_known_as_soon_as_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever started it goes on before its environment is there, and may be ended meanwhile."""
+    waits = list[float]()
+    process = Path("/proc", str(os.getpid()))
+    for name in ("stat", "statm"):
+        shutil.copyfile(process / name, tmp_path / name)
+    (tmp_path / "exe").symlink_to("/bin/true")
+    environment = tmp_path / "environ"
+    environment.touch()
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            environment.write_bytes(b"TMPDIR=here\0")
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    began = int((tmp_path / "stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    monkeypatch.setattr(time, "clock_gettime", lambda _: began + 1)
+    assert computing._environment(tmp_path) == b"TMPDIR=here\0"
+    assert len(waits) == 3
+    environment.write_bytes(b"")
+    monkeypatch.setattr(time, "clock_gettime", lambda _: began + 60)
+    assert computing._environment(tmp_path) == b"", "one that has none is not waited for"
+    assert len(waits) == 3
 
 
 def _alive(pid: int) -> bool:
