@@ -66,6 +66,7 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
         "id": st.integers(0, 2),
         "stamps": st.lists(st.integers(-1, 9000), max_size=4),
         "held": st.lists(cells.map(list), max_size=2),
+        "evicted": evicted(),
         "totals": st.dictionaries(st.sampled_from(["hits", "queries", "x"]), small, max_size=2),
     }
 
@@ -73,6 +74,16 @@ def fields(groups: int) -> dict[str, st.SearchStrategy[Any]]:
 def _span(told: tuple[list[Any], int, list[Any], int, int]) -> list[Any]:
     source, first, destination, to, count = told
     return [*source, first, *destination, to, count]
+
+
+@st.composite
+def evicted(draw: st.DrawFn) -> list[list[Any]]:
+    """The nodes that an eviction met, each below one before it or at the root."""
+    slots = st.lists(st.integers(0, 9), max_size=3)
+    of_nodes = draw(st.lists(slots, max_size=3))
+    left = [draw(st.none() | st.integers(0, len(each))) for each in of_nodes]
+    more = [[draw(small), draw(st.booleans()), draw(st.booleans())] for _ in of_nodes]
+    return [[draw(st.integers(-1, n - 1)), each, left[n], *more[n]] for n, each in enumerate(of_nodes)]
 
 
 @st.composite
