@@ -225,7 +225,8 @@ class Sorter:
             found = self._judge(reduction.case)
             about = None if found is None else found.about(behind.signature)
             if about is not None:
-                self._look_at(replace(sample, case=reduction.case, verdict=about, traits=reduction.needs), None)
+                first = replace(sample, case=reduction.case, verdict=about, traits=reduction.needs, told=None)
+                self._look_at(first, None)
         self.causes.consequence(behind, reduction.verdict.violation)
 
     def _is_news(self, sample: Sample, reduction: Reduction) -> bool:
