@@ -39,7 +39,7 @@ RULES = tuple(_NEEDS)
 OF_HOSTS: dict[str, tuple[str, ...]] = {
     "P6 (host)": ("host.cached",),
     "O1 (host counts)": ("host.ref", "host.free"),
-    "O3": ("copy", "host.cached", "device.cached"),
+    "O3": ("copy",),
     "O6": ("host.cached", "lookup", "loads"),
     "O8": ("copy",),
     "O9": ("eager", "host.cached", "device.cached", "drain"),

@@ -18,7 +18,7 @@ from kvproof.cli.gaps import Gap
 from kvproof.engines.driver import requests
 from kvproof.errors import ExitStatus
 from kvproof.judge.ghost import Ghost
-from kvproof.judge.record import Case, Step, World
+from kvproof.judge.record import Step, World
 from kvproof.judge.violation import KIT, Violation
 from kvproof.testing import BlockManager, Request
 from kvproof.testing.fuzzing import fuzz_manager
@@ -41,12 +41,7 @@ class Astray:
 @pytest.fixture(autouse=True)
 def judged_astray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the judge of drivers and of managers in Python have that oracle."""
-    own = requests.more_oracles
-
-    def more(case: Case) -> Any:
-        return lambda world: [*own(case)(world), Astray(world)]
-
-    monkeypatch.setattr(requests, "more_oracles", more)
+    monkeypatch.setattr(requests, "_ORACLES", (*requests._ORACLES, Astray))
 
 
 def fuzzed(capsys: pytest.CaptureFixture[str], *options: str, traces: Path) -> tuple[int, dict[str, Any], str]:
