@@ -3,7 +3,7 @@ never fails on it."""
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kvproof.engines.driver.requests import more_oracles
@@ -187,8 +187,19 @@ def answers(draw: st.DrawFn) -> Answer:
     return Answer(0, world, steps)
 
 
+NO_BLOCKS_OF_NO_TOKENS: list[Any] = ["stored", "device", None, [], None, [], 0, ["a"]]
+"""And still it says what the key of one is made of."""
+
+
 @settings(max_examples=3 * settings().max_examples)
 @given(answers())
+@example(
+    Answer(
+        0,
+        World([Group("full", 2)], {"device": Tier(5)}, 2),
+        [Step("start", {"request": "r0"}, effects=[NO_BLOCKS_OF_NO_TOKENS])],
+    )
+)
 def test_the_judge_never_fails(answer: Answer) -> None:
     """Nor that of drivers. Where it does, that is told as a fault of the kit."""
     of_drivers = more_oracles(Case("requests", {}, []))

@@ -27,8 +27,9 @@ class ToldBlocksOracle:
             if tells_tokens(effect):
                 _, tier, _, keys, parent, tokens, size, *further = effect
                 yield from _wrong_with(ghost, tier, keys, parent, tokens, size)
-                if further and further[0] is not None and len(tokens) == size * len(keys) == size * len(further[0]):
-                    yield from self._two_contents(ghost, tier, keys, size, further[0])
+                of_keys = further[0] if further else None
+                if of_keys is not None and len(of_keys) == len(keys) and len(tokens) == size * len(keys):
+                    yield from self._two_contents(ghost, tier, keys, size, of_keys)
 
     def _two_contents(
         self, ghost: Ghost, tier: str, keys: Sequence[int], size: int, further: Sequence[str]
