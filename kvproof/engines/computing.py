@@ -29,13 +29,18 @@ def running(number: int | str) -> Running | None:
     """What is told of a process; None where nothing is: it has ended, or this system does not tell."""
     told_by = Path("/proc", str(number))
     with suppress(OSError, ValueError, IndexError):
-        # After the name, which may have spaces: state, parent, group; user and system time as 12th and 13th.
-        told = (told_by / "stat").read_text().rpartition(")")[2].split()
+        told = _stat(told_by)
         pages = int((told_by / "statm").read_text().split()[1])
         ticks = int(told[11]) + int(told[12])
         memory = pages * os.sysconf("SC_PAGE_SIZE")
         return Running(int(told[2]), ticks / os.sysconf("SC_CLK_TCK"), memory, told[0] in "RD")
     return None
+
+
+def _stat(process: Path) -> list[str]:
+    """What is told of a process behind its name, which may have spaces: state, parent, group; user and system time as
+    12th and 13th, the moment of its beginning as 20th."""
+    return (process / "stat").read_text().rpartition(")")[2].split()
 
 
 def in_group(group: int) -> Iterator[Running]:
@@ -76,5 +81,5 @@ def _environment(process: Path) -> bytes:
 def _is_becoming(process: Path) -> bool:
     """Whether it is a program, not a thread of the system's or what is left of one, and young."""
     os.readlink(process / "exe")
-    began = int((process / "stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    began = int(_stat(process)[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - began < _YOUNG

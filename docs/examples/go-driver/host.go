@@ -72,16 +72,15 @@ func (h *hostSide) beginStores(running []*Request) {
 }
 
 // endStore ends one of the stores under way, if there are any.
-func (h *hostSide) endStore(pick int) bool {
+func (h *hostSide) endStore(pick int) {
 	if len(h.stores) == 0 {
-		return false
+		return
 	}
 	at := pick % len(h.stores)
 	done := h.stores[at]
 	h.stores = append(append([]store{}, h.stores[:at]...), h.stores[at+1:]...)
 	h.tell("copy", done.number, "end", places("device", "host", done.job.Copies))
 	h.tier.(SlowStorer).Stored(done.job.What)
-	return true
 }
 
 // beginLoad lets each copy of a load begin; any of them may fail.

@@ -6,7 +6,7 @@ package main
 
 import "os"
 
-// SmallPool is the pool as the kit's scheduler in kvproof.go calls it.
+// SmallPool is the pool as the kit's scheduler in scheduler.go calls it.
 type SmallPool struct{ pool *Pool }
 
 // Lookup returns the blocks that hold the beginning of the request's tokens.
