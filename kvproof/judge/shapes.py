@@ -92,6 +92,9 @@ def problem_of_dialect(world: World) -> str | None:
         tiers = world.notes.get(name) or []
         if not isinstance(tiers, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in tiers):
             return f"the {name} tiers are {_short(tiers)}, and must be a list of names of tiers"
+    sources = world.notes.get("sources") or []
+    if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
+        return f"the sources of hits are {_short(sources)}, and must be a list of names"
     dialect = world.notes.get("dialect", {})
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"

@@ -21,9 +21,9 @@ def counts(requests: int, queries: int, hits: int) -> Effect:
     return ["counts", {"requests": requests, "queries": queries, "hits": hits}]
 
 
-def said(*steps: list[Effect], keep: str = "all") -> list[tuple[str, ...]]:
+def said(*steps: list[Effect], keep: str = "all", **notes: Any) -> list[tuple[str, ...]]:
     """What is wrong with the counters behind these steps."""
-    world = World([Group("full", 2)], {"device": Tier(9, null=0)}, 2, notes={"dialect": {"keep": keep}})
+    world = World([Group("full", 2)], {"device": Tier(9, null=0)}, 2, notes={"dialect": {"keep": keep}, **notes})
     oracle, ghost, found = CountersOracle(world), Ghost(world), []
     for effects in steps:
         for effect in effects:
@@ -76,3 +76,27 @@ def test_what_was_found_elsewhere_is_counted_too_where_that_is_counted_at_all(
     loads: list[Effect] = [["request", "r0", {"tokens": [1] * 4}], ["lookup", "r0", 2, 1, 3], ["compute", "r0", 3, [1]]]
     found = said([*loads, END, ["counts", {"requests": 1, "queries": 4, "hits": 2, **told}]])
     assert found == [(f"external_{name}",) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("by_source", "sources", "keys"),
+    [
+        ({"host": 3}, ["host"], []),
+        ({"host": 1, "disk": 2}, ["host", "disk"], []),
+        ({"host": 1, "disk": 2}, None, []),
+        ({"host": 3, "disk": 0}, ["host"], []),
+        ({"host": 2}, ["host"], [("external_hits",)]),
+        ({"host": 3, "disk": 3}, ["host", "disk"], [("external_hits",)]),
+        ({"host": 1, "disk": 2}, ["host"], [("disk",)]),
+    ],
+)
+def test_hits_elsewhere_come_from_somewhere_and_are_all_of_them(
+    by_source: dict[str, int], sources: list[str] | None, keys: list[tuple[str, ...]]
+) -> None:
+    """What metrics show by tier is what was found, and no tier is named that is not there."""
+    told = {f"external_hits_from_{name}": count for name, count in by_source.items()}
+    elsewhere = {"external_requests": 1, "external_queries": 4, "external_hits": 3}
+    loads: list[Effect] = [["request", "r0", {"tokens": [1] * 4}], ["lookup", "r0", 0, 3, 3], ["compute", "r0", 3, [1]]]
+    counted: Effect = ["counts", {"requests": 1, "queries": 4, "hits": 0, **elsewhere, **told}]
+    notes = {} if sources is None else {"sources": sources}
+    assert said([*loads, END, counted], **notes) == keys

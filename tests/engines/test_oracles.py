@@ -214,6 +214,7 @@ def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, en
         ("eager", "device", "the eager tiers are device, and must be a list of names of tiers"),
         ("parts", ["host"], "the parts tiers are ['host'], and must be a list of names of tiers"),
         ("eager", 5, "the eager tiers are 5, and must be a list of names of tiers"),
+        ("sources", ["host", 3], "the sources of hits are ['host', 3], and must be a list of names"),
         ("kept_back", -4, "so many blocks are kept back: -4, and that must be a number of blocks"),
         ("dialect", "head", "the dialect is head, and no object of names"),
     ],

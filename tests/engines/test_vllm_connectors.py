@@ -277,6 +277,24 @@ def test_what_lies_below_is_promoted_to_the_host_and_then_loaded() -> None:
     assert effects(steps, "lookup")[-1][2:] == [0, 8, 9]
 
 
+@pytest.mark.parametrize("release", ["0.28.0", "0.33.0"])
+@pytest.mark.parametrize(("files", "asked", "found"), [(0, 0, 0), (0, 1, 8), (0, 2, 0), (1, 1, 0), (1, 2, 8)])
+def test_a_request_says_from_which_tiers_below_it_may_be_loaded(
+    files: int, asked: int, found: int, release: str
+) -> None:
+    """None (0), those in memory (1), those that keep files (2)."""
+    ops = [*PUSHED_OUT[:-1], add([0] * 9, load_tiers=asked), STEP, complete(how=3), STEP, complete(how=3), STEP, STEP]
+    steps = well(release, {**BELOW, "files": files}, ops)
+    assert effects(steps, "lookup")[-1][2:] == [0, found, 9 if found else 8]
+
+
+@pytest.mark.parametrize(("connector", "source"), [(BELOW, "host"), ({**BELOW, "files": 1}, "disk")])
+def test_hits_are_counted_by_the_tier_that_they_came_from(connector: dict[str, int], source: str) -> None:
+    steps = well("0.33.0", connector, [*PUSHED_OUT, STEP, complete(how=3), STEP, complete(how=3), STEP, STEP])
+    counted = {name: value for _, counts in effects(steps, "counts") for name, value in counts.items()}
+    assert counted[f"external_hits_from_{source}"] == counted["external_hits"] == 8
+
+
 def test_what_cannot_be_promoted_is_computed() -> None:
     steps = well("0.33.0", BELOW, [*PUSHED_OUT, STEP, complete(how=2), ("drain", {})])
     assert effects(steps, "copy")[-1][2] != "begin"

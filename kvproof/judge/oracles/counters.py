@@ -1,8 +1,9 @@
 """What an engine counts of its lookups (P15): a request counts once, when it is scheduled, and for what it found.
 
 Judged are the counters ``requests``, ``queries`` (tokens that were asked for) and ``hits`` (tokens that were found) of
-requests that come for the first time, and with ``external_`` before the name those of tokens from elsewhere. Of others,
-and of those that begin with ``preempted_``, only that they never go back.
+requests that come for the first time, and with ``external_`` before the name those of tokens from elsewhere;
+``external_hits_from_S`` are those hits by where they came from, one of the world's ``sources``. Of others, and of those
+that begin with ``preempted_``, only that they never go back.
 
 Who counts at all has counted a request by the time that it is told the result of a step which was begun behind it.
 """
@@ -24,6 +25,7 @@ class CountersOracle:
         self._counts: dict[str, float] = {}
         self._most: dict[str, tuple[int, int]] = {}
         """Per request that has arrived, the most tokens that a lookup found: here, and elsewhere."""
+        self._sources = world.notes.get("sources")
         self._least = _Least() if world.dialect.get("keep") != "none" else None
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
@@ -46,6 +48,7 @@ class CountersOracle:
         if told:
             yield from self._bounded("", sum(here for here, _ in self._most.values()), ghost)
             yield from self._bounded("external_", sum(elsewhere for _, elsewhere in self._most.values()), ghost)
+            yield from self._by_source()
         if self._least is not None and self._counts and step.error is None:
             yield from self._too_few(self._least)
 
@@ -72,6 +75,19 @@ class CountersOracle:
             return
         yield Violation("P15", "a lookup counts more than once", why, (of + "lookups",))
 
+    def _by_source(self) -> Iterator[Violation]:
+        """Hits by where they came from are all the hits, and come from where there is something."""
+        by = {name.removeprefix(_FROM): value for name, value in self._counts.items() if name.startswith(_FROM)}
+        if not by:
+            return
+        if sum(by.values()) != (hits := self._counts.get("external_hits", 0)):
+            text = f"external_hits is {hits}, and by where they came from they are {by}"
+            yield Violation("P15", "hits by source do not add up", text, ("external_hits",))
+        for source, tokens in by.items() if self._sources is not None else ():
+            if tokens and source not in self._sources:
+                text = f"{tokens:g} tokens came from {source}, and no tier has that name"
+                yield Violation("P15", "hits from nowhere", text, (source,))
+
     def _too_few(self, least: "_Least") -> Iterator[Violation]:
         counts_elsewhere = any(name.startswith("external_") for name in self._counts)
         for name, due in least.due.items():
@@ -79,6 +95,8 @@ class CountersOracle:
                 text = f"{name} is {value}, and requests whose steps have ended make {due}"
                 yield Violation("P15", "a lookup is not counted", text, (name,))
 
+
+_FROM = "external_hits_from_"
 
 _FOLLOWED = ("request", "lookup", "preempted", "end", "compute", "batch")
 

@@ -142,10 +142,13 @@ def reset(_setup: Setup, play: bytes) -> Op:
 
 def asked(setup: Setup, play: bytes) -> Setup:
     """What a new request asks of a remote or of an offloading connector (its ``kv_transfer_params``); empty without
-    one. Of the latter few ask for anything: how many tokens may be loaded, or stored, for them."""
+    one. Of the latter few ask for anything: how many tokens may be loaded, or stored, for them, or from which tiers
+    below the host they may come."""
     connector = setup.get("connector", {})
     if connector.get("kind") == "offloading" and play[0] % 8 < len(_CAPS):
         return {_CAPS[play[0] % 8]: play[1] % 25}
+    if connector.get("below") and play[0] % 8 == len(_CAPS):
+        return {"load_tiers": play[1] % 3}
     kinds = (connector.get("kind"), *(child["kind"] for child in connector.get("children", ())))
     if "remote" not in kinds and not connector.get("remote"):
         return {}

@@ -269,6 +269,7 @@ def of_scheduler(release: str) -> Traits:
             argument("sends to a remote engine", "add", "send"),
             argument("a limit of what is loaded", "add", "max_load_tokens", _is_said),
             argument("a limit of what is stored", "add", "max_offload_tokens", _is_said),
+            argument("tiers that may be asked", "add", "load_tiers", _is_said),
             argument("loads later", "add", "later", like=ELSEWHERE),
             argument("remote prefill", "add", "remote", like=ELSEWHERE),
         ),

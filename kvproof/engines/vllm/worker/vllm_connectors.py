@@ -36,6 +36,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import supports_hma
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT
 from vllm.v1.worker import kv_connector_model_runner_mixin as mixin
 from vllm_common import Keys, event_effects, since, takes
+from vllm_side import Side
 from vllm_transfers import Transfers
 
 __all__ = ["ModelConnector", "configure", "transfer_config"]
@@ -44,6 +45,7 @@ _NAMES = {"simple": simple.NAME, "offloading": offloading.NAME, "remote": remote
 _SIDES = {"simple": simple.SimpleSide, "offloading": offloading.OffloadingSide, "remote": remote.RemoteSide}
 _OF_FILES = ("FS", "STORAGE")
 """The medium of a tier of files, in 0.26 and later."""
+_FULL = "FullAttentionSpec"
 
 _life_cycle = mixin.KVConnectorModelRunnerMixin._get_kv_connector_output
 _SAVES_ALWAYS = "wait_for_save" not in takes(_life_cycle)
@@ -94,6 +96,11 @@ def _page(kv_cache_config) -> int:
     overlaid = hasattr(tensors[0], "layers") or getattr(tensors[0], "block_stride", 0)
     size = tensors[0].size if overlaid else sum(tensor.size for tensor in tensors)
     return size // kv_cache_config.num_blocks
+
+
+def _kinds(kv_cache_config) -> list[str]:
+    """The kind of each group, by the name of its class."""
+    return [type(group.kv_cache_spec).__name__ for group in kv_cache_config.kv_cache_groups]
 
 
 def _told(connector: dict, page: int, block: int, workers: int = 0) -> dict:
@@ -156,9 +163,10 @@ class ModelConnector:
             "eager": [side.tier for side in self._sides if side.eager],
             "whole": [side.tier for side in self._sides if side.takes_whole_offers],
             "loads": self._goes_on(kv_cache_config),
+            "sources": self._sources(kv_cache_config),
         }
         """Which tiers store whatever was computed, unless they are full; which take all that a step offers or nothing;
-        and where lookups go on."""
+        where lookups go on; and where hits are said to come from."""
         self.resets = all(side.resets for side in self._sides)
         """Whether a reset of the engine can reset the connector as well: releases before 0.22 to 0.24 could not."""
 
@@ -231,9 +239,13 @@ class ModelConnector:
     def _goes_on(self, kv_cache_config) -> list[str]:
         """The tiers that lookups go on to. What they have to find there is known of one group of full attention; and
         not beside a connector that may fetch less from other engines."""
-        groups = [type(group.kv_cache_spec).__name__ for group in kv_cache_config.kv_cache_groups]
-        is_known = all(side.shows_all for side in self._sides) and groups == ["FullAttentionSpec"]
+        is_known = all(side.shows_all for side in self._sides) and _kinds(kv_cache_config) == [_FULL]
         return [side.tier for side in self._sides] if is_known else []
+
+    def _sources(self, kv_cache_config) -> list[str]:
+        """Where hits may come from. Of windows and states nobody loads what is not attended to: that has no source."""
+        ours = {source for side in self._sides for source in side.sources}
+        return sorted(ours if {*_kinds(kv_cache_config)} == {_FULL} else {*ours, *Side.sources})
 
     def _made_sides(self, connector: dict) -> list:
         if connector["kind"] == "multi":

@@ -108,6 +108,7 @@ class OffloadingSide(Side):
         self.resets = hasattr(self._scheduler, "reset_cache")
         self.tells_events = True
         self.media = ("CPU",)
+        self.sources = ("host", "disk") if setup.get("files") else ("host",)
         self.tiers = {tier: {"blocks": setup["blocks"], "split": factor}}
         self._below = {}
         """The tiers below by name, in the order in which they are asked."""

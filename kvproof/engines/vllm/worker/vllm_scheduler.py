@@ -34,8 +34,10 @@ PLACEHOLDER = 3
 _STOPS = (2,)
 """The tokens that end a request which asks for that."""
 ASKED = ("remote", "later", "send")
-_CAPS = {"max_load_tokens": (0, 31), "max_offload_tokens": (0, 25)}
+_CAPS = {"max_load_tokens": (0, 31), "max_offload_tokens": (0, 25), "load_tiers": (0, 27)}
 """What may be asked of an offloading connector, and since when."""
+_LOAD_TIERS = ([], [{"medium": "CPU"}], [{"medium": "STORAGE"}])
+"""The tiers below the host that may be asked for a request: none; those of memory; those that keep files."""
 MAX_STEPS = 400
 """A drain gives up after so many steps; nothing that a case asks for takes a tenth of it."""
 IDLE_STEPS = 6
@@ -106,7 +108,8 @@ class SchedulerLevel(Level):
         ``adapter``, ``moved`` (another one was loaded under its name), ``salt``, ``items`` (multimodal: offset and
         which), ``embeds`` (which positions are embeddings, as `embedded`), ``skip`` (reads no prefix cache);
         ``session``: more is said in it later (`op_say`), of tokens alone; ``remote``, ``later``, ``send``: what is
-        asked of a remote connector; ``max_load_tokens``, ``max_offload_tokens``: of an offloading one that is alone.
+        asked of a remote connector; ``max_load_tokens``, ``max_offload_tokens``, ``load_tiers``: of an offloading one
+        that is alone.
         """
         prompt = args["tokens"][: self._options.max_len - 1] or [0]
         r = f"r{len(self._requests)}"
@@ -177,8 +180,10 @@ class SchedulerLevel(Level):
     def _asked(self, args: dict) -> dict:
         """What a request asks of the connector, of what this one and this release know."""
         kind = json.loads(self._options.connector)["kind"] if self._options.connector else None
-        caps = [n for n, first in _CAPS.items() if n in args and kind == "offloading" and since(first)]
-        return {n: args[n] for n in ASKED if args.get(n)} | {n: args[n] for n in caps}
+        caps = {n: args[n] for n, first in _CAPS.items() if n in args and kind == "offloading" and since(first)}
+        if (tiers := caps.pop("load_tiers", None)) is not None:
+            caps["kv_load_tiers"] = _LOAD_TIERS[tiers % len(_LOAD_TIERS)]
+        return {n: args[n] for n in ASKED if args.get(n)} | caps
 
     def _close(self, r: str) -> None:
         if self._sessions.close(r):
@@ -390,9 +395,17 @@ class SchedulerLevel(Level):
             counts = tier or self._options.caching
             for name in ("requests", "queries", "hits") if of_tier is not None else ():
                 if (value := getattr(of_tier, name)) or (counts and tier + name not in self._totals):
-                    changed[tier + name] = self._totals[tier + name] = self._totals.get(tier + name, 0) + value
+                    changed[tier + name] = self._total(tier + name, value)
+        for source, value in getattr(stats.connector_prefix_cache_stats, "hits_by_source", {}).items():
+            name = f"external_hits_from_{source.value}"
+            changed[name] = self._total(name, value)
         if changed:
             self.tell("counts", changed)
+
+    def _total(self, name: str, more: int) -> int:
+        """Count so many more of this, and return how many there are."""
+        self._totals[name] = self._totals.get(name, 0) + more
+        return self._totals[name]
 
     # State
 

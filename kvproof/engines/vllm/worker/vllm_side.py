@@ -9,6 +9,9 @@ class Side:
     files = None
     """The tier of files below, if it tells events."""
 
+    sources: tuple[str, ...] = ("external_unspecified",)
+    """Where the release may say that a token was found which this connector fetched (`hits_by_source`)."""
+
     def waits(self) -> bool:
         """Return whether requests waited for an answer of a tier below as the last step ran."""
         return False

@@ -43,6 +43,7 @@ class SimpleSide(Side):
         self.eager = not setup.get("lazy") and not bad  # What could not be written is not there.
         self.takes_whole_offers, self.shows_all = False, True
         self.media = ("CPU", "STORAGE") if setup.get("disk") else ("CPU",)
+        self.sources = ("disk",) if setup.get("disk") else ("host",)
         """What events name this tier."""
         if bad:
             transfers.fallible.add(tier)

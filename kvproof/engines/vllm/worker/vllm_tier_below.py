@@ -26,6 +26,10 @@ try:
 except ImportError:
     RequestOffloadingContext = SimpleNamespace  # Before 0.24 nobody asks.
 try:
+    from vllm.v1.kv_offload.base import Medium
+except ImportError:
+    Medium = SimpleNamespace(CPU=None)  # Nobody asks what a tier is made of.
+try:
     from vllm.v1.kv_offload.base import OffloadPolicy
 except ImportError:
     OffloadPolicy = None  # Nor can anything be asked for.
@@ -56,6 +60,7 @@ def told_of(tiers: list[dict]) -> dict:
 class TierBelow(SecondaryTierManager):
     """Chunks by key; from `serve` on the moments of its copies are in our hands."""
 
+    medium = Medium.CPU
     asked = False
     """It answers at once."""
 
