@@ -15,7 +15,7 @@ from ..engines.report import Finding, HuntReport, Spent
 from ..errors import UsageError
 from ..judge.sight import Sight
 from .activity_table import activity_table
-from .findings import file_name, report_to_json, tell, time_to_json, trace_of
+from .findings import file_name, may_be, report_to_json, tell, time_to_json, trace_of
 from .gaps import Gap, of_fuzz, of_hunt
 from .hunting import POOL, Plan, hunt_levels, levels_of
 from .output import Output
@@ -266,8 +266,7 @@ def _show_finding(output: Output, plan: Plan, traces: Path | None, finding: Find
             "  perhaps it needs less: the time was over before each of that had been left out; give it more --time"
         )
     if finding.perhaps is not None:
-        may_be = "with less it would be what is listed" if finding.unfinished else "what is listed shows so with less"
-        output.line(f"  {may_be}: {finding.perhaps}")
+        output.line(f"  {may_be(finding.unfinished)}: {finding.perhaps}")
     if finding.ways:
         ways = "; ".join(", ".join(sorted(way.needs - finding.needs)) for way in finding.ways[:_NAMED])
         output.line(f"  other ways there, or other causes that show alike, need more: {ways}")

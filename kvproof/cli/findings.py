@@ -19,6 +19,7 @@ __all__ = [
     "case_of",
     "file_name",
     "finding_to_json",
+    "may_be",
     "played",
     "replay_line",
     "report_to_json",
@@ -97,6 +98,11 @@ def title_of(violation: Violation) -> str:
     """A violation in a few words: ``P6 content of a cached block (host)``."""
     key = f" ({', '.join(violation.key)})" if violation.key else ""
     return f"{violation.rule} {violation.oracle}{key}"
+
+
+def may_be(unfinished: bool) -> str:
+    """What is said before an entry of a list that shows as a finding does and needs less."""
+    return "with less it would be what is listed" if unfinished else "what is listed shows so with less"
 
 
 def file_name(target: str, finding: Finding) -> str:

@@ -102,6 +102,29 @@ def test_what_is_known_of_one_release_is_news_of_another(found: list[Finding], t
     assert not cause.expected
 
 
+def test_what_is_listed_is_known_by_whatever_one_step_breaks_or_named_where_it_needs_less(
+    found: list[Finding], tmp_path: Path
+) -> None:
+    """As in a single hunt: a campaign with a list of its own findings tells no news."""
+    leak, key = found[1], found[0].violation
+    both = replace(leak, verdict=replace(leak.verdict, also=(key,)))
+    more = replace(leak, needs=frozenset({"salt", "abort"}), unfinished=True)
+    listed = [
+        Known("toy", key.rule, "salts are ignored", "x"),
+        Known("toy", leak.violation.rule, "a block is lost", "y", needs=["salt"]),
+    ]
+    told = []
+    for number, finding in enumerate([leak, both, more]):
+        store = begun(tmp_path / str(number), "toy==1.0")
+        store.see("a", Sighting("toy==1.0", "toy", "1.0", 1.0, finding))
+        write(store, summary(store, listed, [], 0), listed)
+        told += [cause.seen[0] for cause in summary(store, listed, [], 0).causes]
+    assert [(seen.expected, seen.perhaps) for seen in told] == [
+        (None, None), ("salts are ignored (x)", None), (None, "a block is lost (y)")
+    ]  # fmt: skip
+    assert "with less it would be what is listed: a block is lost" in (tmp_path / "2/summary.md").read_text()
+
+
 def test_the_summary_has_each_cause_with_its_trace(found: list[Finding], tmp_path: Path) -> None:
     store = begun(tmp_path, "toy==1.0")
     store.see("a", Sighting("toy==1.0", "toy", "1.0", 7.0, found[0]))

@@ -98,5 +98,4 @@ def test_hits_elsewhere_come_from_somewhere_and_are_all_of_them(
     elsewhere = {"external_requests": 1, "external_queries": 4, "external_hits": 3}
     loads: list[Effect] = [["request", "r0", {"tokens": [1] * 4}], ["lookup", "r0", 0, 3, 3], ["compute", "r0", 3, [1]]]
     counted: Effect = ["counts", {"requests": 1, "queries": 4, "hits": 0, **elsewhere, **told}]
-    notes = {} if sources is None else {"sources": sources}
-    assert said([*loads, END, counted], **notes) == keys
+    assert said([*loads, END, counted], sources=sources) == keys

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...engines.causes import Causes, merged
+from ...engines.hunt import looked_up
 from ...engines.known import Known, Listed
 from ...engines.report import Finding
 from ..findings import title_of
@@ -21,6 +22,8 @@ class Seen:
     sighting: Sighting
     expected: str | None
     """Why it is no news there, where a list of known findings says so."""
+    perhaps: str | None
+    """What such a list has that shows so with less."""
 
     @property
     def finding(self) -> Finding:
@@ -81,8 +84,8 @@ def _of_engine(engine: str, sightings: dict[str, Sighting], levels: list[str], k
         assert finding is not None, "a sighting is of the cause that it was merged into"
         cause, version = found[id(finding)], sighting.version
         cause.after = min(cause.after, sighting.after)
-        why = Listed(known, engine, version).why(finding.violation, finding.case.level, finding.needs)
-        cause.seen.setdefault(sighting.target, Seen(name, sighting, why))
+        listed = looked_up(finding, Listed(known, engine, version))
+        cause.seen.setdefault(sighting.target, Seen(name, sighting, listed.expected, listed.perhaps))
     return [*found.values()]
 
 

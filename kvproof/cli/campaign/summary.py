@@ -11,7 +11,7 @@ from ...checkers.trace import encode_trace, write_atomically
 from ...engines.known import Known
 from ...spec.rules import RULES
 from .. import standalone
-from ..findings import file_name, tell, trace_of
+from ..findings import file_name, may_be, tell, trace_of
 from ..gaps import Gap
 from ..output import Output, as_json
 from ..schema import campaigns as schema
@@ -115,6 +115,7 @@ def _sighting(seen: Seen) -> schema.Sighting:
         level=case.level,
         steps=len(case.ops),
         expected=seen.expected,
+        perhaps=seen.perhaps,
         trace=f"{_TRACES}/{name}.jsonl",
         script=f"{_SCRIPTS}/{name}.py" if there else None,
     )
@@ -174,6 +175,7 @@ def _of_cause(number: int, cause: schema.Cause) -> Iterator[str]:
     yield f"- Rule {cause.rule}: {_text(cause.rule_text)}"
     for each in cause.seen:
         known = f"; known: {_text(each.expected)}" if each.expected else ""
+        known += f"; {may_be(cause.unfinished)}: {_text(each.perhaps)}" if each.perhaps else ""
         yield f"- {_text(each.target)} ({_text(each.version)}), level {each.level}, {each.steps} operations{known}"
         yield f"  - trace: [{each.trace}]({each.trace})"
         if each.script is None:

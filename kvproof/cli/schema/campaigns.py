@@ -39,6 +39,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """Operations of the shortest case."""
     expected: str | None
     """Why it is no news there, where the list of ``--known`` says so."""
+    perhaps: str | None
+    """What that list has that shows so with less, where it does not have this."""
     trace: str
     """The file of its trace, below the folder; kvproof replay takes it."""
     script: str | None

@@ -25,7 +25,7 @@ class CountersOracle:
         self._counts: dict[str, float] = {}
         self._most: dict[str, tuple[int, int]] = {}
         """Per request that has arrived, the most tokens that a lookup found: here, and elsewhere."""
-        self._sources = world.notes.get("sources")
+        self._sources: list[str] | None = world.notes.get("sources")
         self._least = _Least() if world.dialect.get("keep") != "none" else None
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
@@ -83,8 +83,9 @@ class CountersOracle:
         if sum(by.values()) != (hits := self._counts.get("external_hits", 0)):
             text = f"external_hits is {hits}, and by where they came from they are {by}"
             yield Violation("P15", "hits by source do not add up", text, ("external_hits",))
-        for source, tokens in by.items() if self._sources is not None else ():
-            if tokens and source not in self._sources:
+        there = by if self._sources is None else self._sources
+        for source, tokens in by.items():
+            if tokens and source not in there:
                 text = f"{tokens:g} tokens came from {source}, and no tier has that name"
                 yield Violation("P15", "hits from nowhere", text, (source,))
 
