@@ -4,7 +4,8 @@
 Fill in what raises below, by calls of your tree; leave out `lock`, `unlock` or `evict` where it has nothing like that.
 
 Then let it tell more, each method unlocks rules: `evictable_size`, `protected_size`, `children` with `edge`,
-`take_events`, `reset`. ``help(kvproof.testing.PrefixTree)`` says what each returns.
+`take_events`, `reset`. What your tree does in one call it may be asked for in one: `match_and_lock`, and `check_in`,
+which inserts and moves the lock. ``help(kvproof.testing.PrefixTree)`` says what each returns.
 """
 
 from collections.abc import Iterable, Sequence
