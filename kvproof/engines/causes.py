@@ -76,8 +76,7 @@ class Causes:
     def cause_of(self, violation: Violation, needs: frozenset[str]) -> Finding | None:
         """The finding that shows so and needs just that, or else the one that needs least of it."""
         found = [f for f in self.findings if _covers(f, needs)]
-        alike = [f for f in found if shown(violation) in map(shown, f.explains)]
-        return min(alike, key=lambda f: (f.needs != needs, len(f.needs)), default=None)
+        return _nearest([f for f in found if shown(violation) in map(shown, f.explains)], violation, needs)
 
     def lists(self, violation: Violation, level: str, needs: frozenset[str]) -> bool:
         """Whether a list of known findings has it."""
@@ -93,12 +92,10 @@ class Causes:
             self.findings.remove(known)
             finding = _joined(finding, known)
         alike = [known for known in self.findings if _same(known, finding)]
-        less = [known for known in alike if known.needs <= finding.needs]
-        if less:
-            alike = [min(less, key=lambda known: (known.needs != finding.needs, len(known.needs)))]
-        for known in alike:
+        less = _nearest([f for f in alike if f.needs <= finding.needs], finding.violation, finding.needs)
+        for known in alike if less is None else [less]:
             self.findings.remove(known)
-            finding = _joined(known, finding) if less else _joined(finding, known)
+            finding = _joined(finding, known) if less is None else _joined(known, finding)
         self.findings.append(finding)
 
     def alike(self) -> list[tuple[Finding, Finding]]:
@@ -135,6 +132,15 @@ def merged(findings: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
     for finding in sorted(findings, key=lambda f: (len(f.needs), levels.index(f.case.level), f.seconds)):
         causes.add(finding)
     return causes.findings
+
+
+def _nearest(findings: Iterable[Finding], violation: Violation, needs: frozenset[str]) -> Finding | None:
+    """The finding that needs just that, or else least; of several the one that shows so first, and not only besides."""
+
+    def distance(finding: Finding) -> tuple[bool, int, bool]:
+        return finding.needs != needs, len(finding.needs), shown(finding.violation) != shown(violation)
+
+    return min(findings, key=distance, default=None)
 
 
 def _same(a: Finding, b: Finding) -> bool:

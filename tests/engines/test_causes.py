@@ -127,17 +127,21 @@ def test_what_is_harmless_beside_two_causes_makes_no_one_of_them() -> None:
     )
 )
 def test_each_finding_is_of_a_cause_that_is_told(drawn: list[tuple[set[str], list[str]]]) -> None:
-    """Whatever else the steps broke: a campaign looks up every sighting among the causes that it tells."""
+    """Whatever else the steps broke: a campaign looks up every sighting among the causes that it tells, and each of
+    these was seen."""
     findings = []
     for needs, rules in drawn:
         violation, *also = (found(needs, rule).violation for rule in rules)
         verdict = Verdict(violation, 0, Answer(0), also=tuple(also))
         findings.append(Finding(verdict, found(needs).case, "", 0.0, 0, needs=frozenset(needs)))
     causes = Causes(merged(findings, ["top"]))
+    seen = []
     for finding in findings:
         cause = causes.cause_of(finding.violation, finding.needs)
         assert cause is not None
         assert cause.needs <= finding.needs
+        seen.append(id(cause))
+    assert {*seen} == {*map(id, causes.findings)}
 
 
 def test_other_symptoms_are_other_causes_unless_one_step_shows_both() -> None:
