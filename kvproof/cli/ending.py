@@ -4,7 +4,7 @@ import signal
 
 from .unheard import aside
 
-__all__ = ["INTERRUPTED", "came_of_an_interruption", "check_not_ended", "ended", "heed_the_end"]
+__all__ = ["INTERRUPTED", "came_of_an_interruption", "check_not_ended", "ended", "heed_nothing_more", "heed_the_end"]
 
 INTERRUPTED = 130
 """The status of a program that ended by an interruption, as shells have it."""
@@ -19,6 +19,11 @@ def heed_the_end() -> None:
     It cannot be a SystemExit: Hypothesis takes that for a failure of what it tests, and goes on.
     """
     signal.signal(signal.SIGTERM, _end)
+
+
+def heed_nothing_more() -> None:
+    """Let a process that is at its end come to it: an interruption would break off what others do there (torch)."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _end(number: int, _frame: object) -> None:

@@ -342,6 +342,26 @@ def test_a_copy_of_a_suite_that_is_told_to_end_ends_as_it_would() -> None:
     assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
 
 
+_AT_ITS_END = """
+import atexit, multiprocessing, time
+from kvproof.cli.campaign.slices import work
+atexit.register(lambda: (print("leaving", flush=True), time.sleep(1), print("left", flush=True)))
+here, there = multiprocessing.Pipe()
+here.close()
+work(there)
+"""
+
+
+def test_a_process_of_a_campaign_that_is_at_its_end_is_not_interrupted() -> None:
+    """As torch unloads: who hangs up on it ends it as well, and what it says of that is no news to anybody."""
+    with subprocess.Popen([sys.executable, "-c", _AT_ITS_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"leaving\n"
+        child.terminate()
+        assert child.communicate(timeout=60) == (b"left\n", b"")
+    assert child.returncode == 0
+
+
 def test_what_a_timer_of_a_manager_tells_itself_ends_nothing() -> None:
     def late(_number: int, _frame: object) -> None:
         raise TimeoutError

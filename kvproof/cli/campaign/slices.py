@@ -19,7 +19,7 @@ from ...engines.session import Session, WorkerError
 from ...errors import UsageError
 from ...judge.record import Case
 from ...judge.violation import KIT
-from ..ending import heed_the_end
+from ..ending import heed_nothing_more, heed_the_end
 from ..gaps import of_fuzz, of_hunt
 from ..hunting import Part, Plan, hunt_beside, hunt_in, is_beside, opened
 from .store import Difference, Sighting, Slice, Store, Stretch
@@ -79,6 +79,8 @@ def work(line: Connection) -> None:
                 line.send(Told(over=True))
     except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError, EOFError):
         return
+    finally:
+        heed_nothing_more()
 
 
 def _opened(plan: Plan, kept: ExitStack) -> Session | None:
