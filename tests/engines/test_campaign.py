@@ -102,6 +102,21 @@ def test_what_is_known_of_one_release_is_news_of_another(found: list[Finding], t
     assert not cause.expected
 
 
+@pytest.mark.parametrize(("listed", "expected"), [([], None), (["pause"], None), (["pause", "salt"], "it is held (x)")])
+def test_a_cause_that_needs_more_in_a_release_is_known_there_by_that(
+    listed: list[str], expected: str | None, found: list[Finding], tmp_path: Path
+) -> None:
+    """And only where all that was seen of it there is listed."""
+    leak = replace(found[1], needs=frozenset({"abort"}))
+    store = begun(tmp_path, "toy==1.0", "toy==2.0")
+    store.see("a", Sighting("toy==1.0", "toy", "1.0", 1.0, leak))
+    for more in ("pause", "salt"):
+        store.see(more, Sighting("toy==2.0", "toy", "2.0", 1.0, replace(leak, needs=frozenset({"abort", more}))))
+    known = [Known("toy", "P2", "it is held", "x", ">=2", needs=["abort", more]) for more in listed]
+    (cause,) = causes_of(store, known)
+    assert {name: seen.expected for name, seen in cause.seen.items()} == {"toy==1.0": None, "toy==2.0": expected}
+
+
 def test_what_is_listed_is_known_by_whatever_one_step_breaks_or_named_where_it_needs_less(
     found: list[Finding], tmp_path: Path
 ) -> None:

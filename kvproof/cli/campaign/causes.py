@@ -79,14 +79,27 @@ def causes_of(store: Store, known: Sequence[Known] = ()) -> list[Cause]:
 def _of_engine(engine: str, sightings: dict[str, Sighting], levels: list[str], known: Sequence[Known]) -> list[Cause]:
     causes = Causes(merged((s.finding for s in sightings.values()), levels))
     found = {id(finding): Cause(finding, engine, float("inf")) for finding in causes.findings}
+    those: dict[tuple[int, str], list[str]] = {}
     for name, sighting in sorted(sightings.items(), key=lambda item: len(item[1].finding.case.ops)):
         finding = causes.cause_of(sighting.finding.violation, sighting.finding.needs)
         assert finding is not None, "a sighting is of the cause that it was merged into"
-        cause, version = found[id(finding)], sighting.version
-        cause.after = min(cause.after, sighting.after)
-        listed = looked_up(finding, Listed(known, engine, version))
-        cause.seen.setdefault(sighting.target, Seen(name, sighting, listed.expected, listed.perhaps))
+        found[id(finding)].after = min(found[id(finding)].after, sighting.after)
+        those.setdefault((id(finding), sighting.target), []).append(name)
+    for (cause, target), names in those.items():
+        of_target = {name: sightings[name] for name in names}
+        found[cause].seen[target] = _seen(found[cause].finding, of_target, known)
     return [*found.values()]
+
+
+def _seen(finding: Finding, sightings: dict[str, Sighting], known: Sequence[Known]) -> Seen:
+    """What was seen of a cause at a target, the shortest case first. It is no news where a list has the cause, or all
+    that was seen of it there: it may need more in this release than in another one."""
+    name, first = next(iter(sightings.items()))
+    listed = Listed(known, first.engine, first.version)
+    told = looked_up(finding, listed)
+    here = [looked_up(sighting.finding, listed).expected for sighting in sightings.values()]
+    expected = told.expected or (here[0] if all(here) else None)
+    return Seen(name, first, expected, None if expected else told.perhaps)
 
 
 def partings_of(store: Store) -> list[Parting]:
