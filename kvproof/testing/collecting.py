@@ -32,7 +32,7 @@ def is_complete(kind: object) -> bool:
 _SETUP = {"setup_method", "teardown_method", "setup_class", "teardown_class"}
 """What pytest calls around the tests of a class of its own."""
 
-_MARKS = {"parametrize", "usefixtures"}
+_MARKS = {"parametrize"}
 """Marks of a class that say how its tests are called."""
 
 
@@ -61,7 +61,7 @@ class ManagerClass(pytest.Class):
             raise self.CollectError(f"{self.name} has {', '.join(lost)}: {why}; put that into a class of its own")
         self.add_marker("kvproof")
         for rule in subject_of(self.obj).rules(self.obj):
-            yield RuleItem.from_parent(self, name=rule, rule=rule)
+            yield RuleItem.from_parent(self, name=rule, callobj=_nothing)
 
     def _unheeded(self) -> Iterator[str]:
         """What of the class pytest would run, or heed, if it were a class of tests of its own."""
@@ -100,28 +100,27 @@ class ManagerClass(pytest.Class):
         return asked
 
 
-class RuleItem(pytest.Item):
-    """Whether a manager keeps one rule."""
+def _nothing() -> None:
+    """What pytest takes for a test's function, to find the fixtures that it uses: it asks for none by itself."""
+
+
+class RuleItem(pytest.Function):
+    """Whether a manager keeps one rule: its name. Fixtures that the class, or everybody, uses are there meanwhile."""
 
     parent: ManagerClass
-
-    def __init__(self, *, rule: str, **more: Any) -> None:
-        """Judge by this rule."""
-        super().__init__(**more)
-        self.rule = rule
 
     def runtest(self) -> None:
         """Fail with the stories of what breaks the rule; skip where it could not be judged."""
         fuzzed = self._fuzzed()
         broken = fuzzed.broken
-        if self.rule in broken:
-            raise BrokenError("\n".join(broken[self.rule]))
+        if self.name in broken:
+            raise BrokenError("\n".join(broken[self.name]))
         if broken:
             pytest.skip(f"not judged to the end: first mend what is broken ({', '.join(broken)})")
         if not fuzzed.report.steps:
             self._tell(f"nothing was done with the manager: {fuzzed.report.refusal}")
-        if self.rule in fuzzed.unjudged:
-            pytest.skip(f"not judged: {fuzzed.unjudged[self.rule]}")
+        if self.name in fuzzed.unjudged:
+            pytest.skip(f"not judged: {fuzzed.unjudged[self.name]}")
 
     def _fuzzed(self) -> Fuzzed:
         """What the run of the manager has shown. One that was given up is not begun again for each of the rules."""
@@ -145,13 +144,11 @@ class RuleItem(pytest.Item):
         self.parent.is_told = True
         pytest.fail(why, pytrace=False)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         """Of a broken rule its story alone: the calls of the kit say nothing."""
-        if isinstance(excinfo.value, BrokenError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+        return str(excinfo.value) if isinstance(excinfo.value, BrokenError) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where the manager stands."""
         path, line, name = self.parent.reportinfo()
-        return Path(path), line, f"{name}.{self.rule}"
+        return Path(path), line, f"{name}.{self.name}"

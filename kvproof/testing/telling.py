@@ -17,6 +17,7 @@ from ..judge.oracles.words import GARBAGE
 from ..judge.record import TOGETHER, Answer, Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
+from ..untrusted.text import visible
 from .manager import BlockManager
 
 if TYPE_CHECKING:
@@ -34,14 +35,19 @@ def replay_line(target: str, path: str) -> str:
     return f"kvproof replay {shlex.quote(path)} --target {shlex.quote(target)}"
 
 
+def _further_in(text: str) -> str:
+    """A text of several lines, as pytest makes of an assert of the user's, below the words that it begins behind."""
+    return text.replace("\n", "\n    ")
+
+
 def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> Iterator[str]:
     """Lines that say what is wrong, which rule that breaks, what led there, and how to see it again."""
     violation = found.violation
     yield f"{violation.rule} {violation.oracle}: {target}, level {case.level}"
-    yield f"  what: {violation.text}"
+    yield f"  what: {_further_in(violation.text)}"
     yield from _held_by(found)
     for other in found.also[:3]:
-        yield f"  also: {other.rule} {other.oracle}: {other.text}"
+        yield f"  also: {other.rule} {other.oracle}: {_further_in(other.text)}"
     if violation.oracle == GARBAGE and target.startswith("exec:"):
         yield f"  kvproof protocol-check {shlex.quote(target)} says more"
     rule = RULES.get(violation.rule)
@@ -316,7 +322,7 @@ def regression_test(kind: Adapter, case: Case, found: Verdict) -> str:
             "from kvproof.testing import assert_played",
             "",
             f"def test_{name}() -> None:",
-            f"    # {violation.text}",
+            *(f"    # {line}" for line in visible(violation.text).splitlines()),
             f"    assert_played({kind.__name__}, {case.setup!r}, [",
             *lines,
             "    ], lockstep=True)" if violation.oracle == BESIDE else "    ])",

@@ -123,6 +123,51 @@ pytestmark = pytest.mark.usefixtures("tmp_path")
     assert "test_mine.py::Right::P1" in told, "a mark of the module is of the tests of others"
 
 
+def test_fixtures_are_there_while_a_manager_is_driven(tmp_path: Path) -> None:
+    """Those that everybody uses, or its class; and one that skips leaves nothing to judge."""
+    text = """
+import os
+import pytest
+from test_pool import TestPool as _Pool
+
+BEGUN = []
+
+
+def setup_module():
+    BEGUN.append("module")
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch):
+    monkeypatch.setenv("OF_MY_ENGINE", "1")
+
+
+@pytest.fixture(scope="class")
+def device(request):
+    request.cls.device = "cpu"
+
+
+@pytest.fixture
+def card():
+    pytest.skip("there is no card")
+
+
+@pytest.mark.usefixtures("device")
+class TestHere(_Pool):
+    def __init__(self, blocks: int, block_tokens: int) -> None:
+        assert (os.environ["OF_MY_ENGINE"], self.device, BEGUN) == ("1", "cpu", ["module"])
+        super().__init__(blocks, block_tokens)
+
+
+@pytest.mark.usefixtures("card")
+class TestThere(_Pool): ...
+"""
+    done = pytest_in(suite(tmp_path, text), "test_mine.py", "-rs", "--kvproof-time", "1")
+    assert done.returncode == 0, done.stdout
+    assert "there is no card" in done.stdout
+    assert "TestHere" not in done.stdout
+
+
 @pytest.mark.slow
 def test_a_broken_rule_is_told_and_chosen_and_comes_first_again(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"

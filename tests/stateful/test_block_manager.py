@@ -1410,6 +1410,18 @@ def test_a_finding_is_a_test_to_keep() -> None:
     test()
 
 
+def test_what_says_several_lines_is_a_test_to_keep_too() -> None:
+    """As pytest makes of an assert in a test module: some lines, of which the second says where."""
+
+    class Wrong(example.TestPool):
+        def commit(self, request: Request, tokens: int) -> None:
+            raise AssertionError("assert 1 == 2\n +  where 1 = f()")
+
+    finding = fuzz_manager(Wrong, seconds=5, findings=1).report.findings[0]
+    compile(regression_test(Wrong, finding.case, finding.verdict), "pasted", "exec")
+    assert "\n     +  where 1 = f()" in story(Wrong, finding.case, finding.verdict)
+
+
 class _OnlyNewBlocks(example.TestPool):
     def allocate(self, request, tokens):
         had, table = len(request.table), super().allocate(request, tokens)
