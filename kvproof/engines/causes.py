@@ -17,7 +17,7 @@ from ..judge.violation import HARMLESS, Verdict, Violation
 from .known import Listed
 from .report import Finding, Way
 
-__all__ = ["Causes", "Shown", "merged", "shown"]
+__all__ = ["Causes", "Shown", "gathered", "merged", "shown"]
 
 Shown = tuple[str, ...]
 """How a cause shows: a violation's signature, whatever the tier."""
@@ -92,7 +92,8 @@ class Causes:
             self.findings.remove(known)
             finding = _joined(finding, known)
         alike = [known for known in self.findings if _same(known, finding)]
-        less = _nearest([f for f in alike if f.needs <= finding.needs], finding.violation, finding.needs)
+        told = [f for f in alike if f.needs <= finding.needs or finding.needs in f.was]
+        less = _nearest(told, finding.violation, finding.needs)
         for known in alike if less is None else [less]:
             self.findings.remove(known)
             finding = _joined(finding, known) if less is None else _joined(known, finding)
@@ -128,10 +129,19 @@ class Causes:
 
 def merged(findings: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
     """Findings of several processes, each cause once, by the case that needs least, at the level that stands first."""
-    causes = Causes()
+    return [cause for cause, _ in gathered(findings, levels)]
+
+
+def gathered(findings: Iterable[Finding], levels: Sequence[str]) -> list[tuple[Finding, list[Finding]]]:
+    """The same, each with those of the findings that are told as this one."""
+    causes, told = Causes(), dict[int, list[Finding]]()
     for finding in sorted(findings, key=lambda f: (len(f.needs), levels.index(f.case.level), f.seconds)):
+        before = [*causes.findings]
         causes.add(finding)
-    return causes.findings
+        left = {*map(id, causes.findings)}
+        joined = [each for known in before if id(known) not in left for each in told.pop(id(known))]
+        told[id(causes.findings[-1])] = [*joined, finding]
+    return [(cause, told[id(cause)]) for cause in causes.findings]
 
 
 def _nearest(findings: Iterable[Finding], violation: Violation, needs: frozenset[str]) -> Finding | None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvproof.cli.findings import file_name
-from kvproof.engines.causes import Causes, merged
+from kvproof.engines.causes import Causes, gathered, merged
 from kvproof.engines.collecting import Collector, Ground, Memory
 from kvproof.engines.driver import requests
 from kvproof.engines.driver.traits import of_requests
@@ -127,8 +127,8 @@ def test_what_is_harmless_beside_two_causes_makes_no_one_of_them() -> None:
     )
 )
 def test_each_finding_is_of_a_cause_that_is_told(drawn: list[tuple[set[str], list[str]]]) -> None:
-    """Whatever else the steps broke: a campaign looks up every sighting among the causes that it tells, and each of
-    these was seen."""
+    """Whatever else the steps broke: a hunt looks up what it meets among the causes that it tells, and each of these
+    was met."""
     findings = []
     for needs, rules in drawn:
         violation, *also = (found(needs, rule).violation for rule in rules)
@@ -142,6 +142,17 @@ def test_each_finding_is_of_a_cause_that_is_told(drawn: list[tuple[set[str], lis
         assert cause.needs <= finding.needs
         seen.append(id(cause))
     assert {*seen} == {*map(id, causes.findings)}
+
+
+def test_each_finding_is_told_once_whatever_it_was_told_to_need_before() -> None:
+    """A case may be made smaller with another connector in the place of the one that it had."""
+    one = replace(found({"simple connector"}), was=(frozenset({"abort", "offloading connector"}),))
+    before = replace(found({"abort", "offloading connector"}), unfinished=True)
+    for order in permutations([one, before, found({"simple connector", "window"})]):
+        ((cause, those),) = gathered(order, ["top"])
+        assert cause.needs == one.needs
+        assert {*map(id, those)} == {*map(id, order)}
+        assert all(Causes([cause]).cause_of(each.violation, each.needs) is cause for each in those)
 
 
 def test_other_symptoms_are_other_causes_unless_one_step_shows_both() -> None:

@@ -107,7 +107,7 @@ func main() {
 
 def with_kit(folder: Path, main: str) -> str:
     """A program of the kit, the example's pool and this text."""
-    for name in ("go.mod", "kvproof.go", "scheduler.go", "host.go", "pool.go"):
+    for name in ("go.mod", "kvproof.go", "scheduler.go", "host.go", "groups.go", "pool.go"):
         shutil.copy(EXAMPLE / name, folder)
     (folder / "main.go").write_text(main)
     return built(folder, folder / "driver")
@@ -241,3 +241,25 @@ def test_stores_and_loads_may_take_time(slow: str) -> None:
 @pytest.mark.parametrize(("fault", "rule"), [("never found", "O6"), ("no pin", "P2"), ("no hold", "P2")])
 def test_what_goes_wrong_while_a_copy_is_under_way_is_found(slow: str, fault: str, rule: str) -> None:
     assert rule in {each.violation.rule for each in hunted((slow, fault), 200, seconds=120).findings}
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A manager of full attention and a window, with a host tier, driven by the kit."""
+    return with_kit(tmp_path_factory.mktemp("hybrid"), (Path(__file__).parent / "fakes" / "hybrid_host.go").read_text())
+
+
+def test_groups_of_layers_have_tables_of_their_own(hybrid: str) -> None:
+    conforms((hybrid,))
+    right = hunted((hybrid,), 200)
+    assert right.findings == []
+    assert right.activity.external_tokens, "loads from the host"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [("short window", "P6"), ("keeps all", "D7"), ("one map", "P14"), ("one group", "P6"), ("never found", "O6")],
+)
+def test_what_is_wrong_with_one_group_is_found(hybrid: str, fault: str, rule: str) -> None:
+    assert rule in {each.violation.rule for each in hunted((hybrid, fault), 500, seconds=120).findings}

@@ -1042,7 +1042,8 @@ class _MiscountsOnce(example.TestPool):
 def test_what_a_manager_does_only_once_fails_its_test_all_the_same() -> None:
     _MiscountsOnce.ended.clear()
     fuzzed = fuzz_manager(_MiscountsOnce, examples=200, seconds=60)
-    assert [*fuzzed.broken] == ["P3"]
+    first, *_consequences = fuzzed.broken
+    assert first == "P3"
     assert fuzzed.report.findings == []
     assert "met once" in fuzzed.broken["P3"][0]
     assert "a test to keep:" not in fuzzed.broken["P3"][0]

@@ -12,6 +12,9 @@ type HostTier interface {
 	Store(running []*Request) [][2]int
 }
 
+// StoresAll is a HostTier that promises to store all there is, as long as there is room.
+type StoresAll interface{ StoresAll() }
+
 // SlowStorer is a HostTier whose stores take time: each job is handed back when its copies are done, in any order, and
 // StoreJobs is asked in the place of Store, also behind each forward pass.
 type SlowStorer interface {
@@ -38,7 +41,7 @@ type HostRefCounter interface{ HostRefCounts() []int }
 // load is a request that waits for what it loads, and has its blocks meanwhile, also when it is aborted.
 type load struct {
 	request                *Request
-	table                  []int
+	tables                 [][]int
 	copies                 [][2]int
 	first                  int // The number of its first copy.
 	local, external, until int // Tokens: found on the device, on their way, computed when they are there.
@@ -52,7 +55,9 @@ type store struct {
 
 // hostSide is a manager's host tier, with what is under way there.
 type hostSide struct {
-	tier   HostTier
+	made   any // The manager, as it was created.
+	tier   GroupHostTier
+	layers Layers
 	tell   func(effect ...any)
 	stores []store
 	loads  []*load
@@ -60,7 +65,7 @@ type hostSide struct {
 }
 
 func (h *hostSide) beginStores(running []*Request) {
-	slow, takesTime := h.tier.(SlowStorer)
+	slow, takesTime := h.made.(SlowStorer)
 	if !takesTime {
 		tellCopied(h.tell, "device", "host", h.tier.Store(running))
 		return
@@ -80,12 +85,12 @@ func (h *hostSide) endStore(pick int) {
 	done := h.stores[at]
 	h.stores = append(append([]store{}, h.stores[:at]...), h.stores[at+1:]...)
 	h.tell("copy", done.number, "end", places("device", "host", done.job.Copies))
-	h.tier.(SlowStorer).Stored(done.job.What)
+	h.made.(SlowStorer).Stored(done.job.What)
 }
 
 // beginLoad lets each copy of a load begin; any of them may fail.
 func (h *hostSide) beginLoad(l *load) {
-	l.copies, l.first = h.tier.Load(l.request, copied(l.table)), h.copies
+	l.copies, l.first = h.tier.LoadGroups(l.request, l.tables), h.copies
 	h.loads, h.copies = append(h.loads, l), h.copies+len(l.copies)
 	for n := range l.copies {
 		h.tell("copy", l.first+n, "begin", places("host", "device", l.copies[n:n+1]))
@@ -126,8 +131,12 @@ func (h *hostSide) holds() object {
 		}
 	}
 	for _, l := range h.loads {
-		if l.aborted {
-			device = append(device, l.table...)
+		for _, table := range l.tables {
+			for _, block := range table {
+				if l.aborted && !(h.layers.NullBlock && block == 0) {
+					device = append(device, block)
+				}
+			}
 		}
 		for _, pair := range l.copies {
 			host = append(host, pair[0])

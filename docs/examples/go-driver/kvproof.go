@@ -1,8 +1,8 @@
 package main
 
 // The worker protocol (docs/protocol.md) on standard input and output, the same for every manager: Serve starts it,
-// scheduler.go is the server around the manager, host.go its host tier; main.go says how one is called. Copy the other
-// three beside yours.
+// scheduler.go is the server around the manager, host.go its host tier, groups.go several groups of layers; main.go says
+// how one is called. Copy the other four beside yours.
 
 import (
 	"bufio"
@@ -36,40 +36,83 @@ func ServeTiers[M Manager](
 	engine, version string, dialect map[string]string, create func(blocks, blockTokens, hostBlocks int) M,
 ) {
 	var none M
-	names, visible, options := []string{}, []string{}, []string{}
-	_, forks := any(none).(Forker)
-	_, tiers := any(none).(HostTier)
-	_, waits := any(none).(SlowLoader)
-	has := map[string]bool{"fork": forks, "mirror": tiers, "loaded": tiers && waits}
+	serve(kit{engine, version, dialect, Layers{Windows: []int{0}}, none, func(blocks, size, host int) any {
+		return create(blocks, size, host)
+	}})
+}
+
+// ServeGroups does the same for a manager of several groups of layers, which has so many blocks for all of them.
+func ServeGroups[M GroupManager](
+	engine, version string, dialect map[string]string, layers Layers, create func(blocks, blockTokens, hostBlocks int) M,
+) {
+	var none M
+	serve(kit{engine, version, dialect, layers, none, func(blocks, size, host int) any {
+		return create(blocks, size, host)
+	}})
+}
+
+// kit is what is served: who it is, what it promises, and how a manager is made.
+type kit struct {
+	engine, version string
+	dialect         map[string]string
+	layers          Layers
+	none            any // No manager, of its type: what it has is asked of that.
+	create          func(blocks, blockTokens, hostBlocks int) any
+}
+
+func (k kit) tiers() bool {
+	_, one := k.none.(HostTier)
+	_, several := k.none.(GroupHostTier)
+	return one || several
+}
+
+func (k kit) operations() []string {
+	names := []string{}
+	_, fork := k.none.(Forker)
+	_, forkGroups := k.none.(GroupForker)
+	_, waits := k.none.(SlowLoader)
+	has := map[string]bool{"fork": fork || forkGroups, "mirror": k.tiers(), "loaded": k.tiers() && waits}
 	for name := range operations {
 		if may, asked := has[name]; may || !asked {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	if _, shows := any(none).(RefCounter); shows {
-		visible = append(visible, "ref")
+	return names
+}
+
+func (k kit) visible() object {
+	_, refs := k.none.(RefCounter)
+	_, free := k.none.(FreeQueuer)
+	_, cached := k.none.(DeviceCacher)
+	_, cachedGroups := k.none.(GroupCacher)
+	shown := object{"device": those([]string{"ref", "free", "cached"}, refs, free, cached || cachedGroups)}
+	if k.tiers() {
+		_, refs := k.none.(HostRefCounter)
+		_, cached := k.none.(HostCacher)
+		_, cachedGroups := k.none.(GroupHostCacher)
+		shown["host"] = those([]string{"cached", "ref"}, cached || cachedGroups, refs)
 	}
-	if _, shows := any(none).(FreeQueuer); shows {
-		visible = append(visible, "free")
+	return shown
+}
+
+func those(names []string, there ...bool) []string {
+	found := []string{}
+	for n, name := range names {
+		if there[n] {
+			found = append(found, name)
+		}
 	}
-	if _, shows := any(none).(DeviceCacher); shows {
-		visible = append(visible, "cached")
-	}
-	shown := object{"device": visible}
-	if tiers {
+	return found
+}
+
+func serve(k kit) {
+	options := []string{}
+	if k.tiers() {
 		options = append(options, "host_blocks")
-		onHost := []string{}
-		if _, shows := any(none).(HostCacher); shows {
-			onHost = append(onHost, "cached")
-		}
-		if _, shows := any(none).(HostRefCounter); shows {
-			onHost = append(onHost, "ref")
-		}
-		shown["host"] = onHost
 	}
-	can := object{"operations": names, "options": options, "visible": shown, "tokens_per_grow": 3}
-	say(object{"hello": object{"protocol": 1, "engine": engine, "version": version, "levels": []string{"requests"},
+	can := object{"operations": k.operations(), "options": options, "visible": k.visible(), "tokens_per_grow": 3}
+	say(object{"hello": object{"protocol": 1, "engine": k.engine, "version": k.version, "levels": []string{"requests"},
 		"capabilities": object{"requests": can}}})
 	input := bufio.NewReader(os.Stdin)
 	var kept *system // What a message with "keep" left behind.
@@ -80,9 +123,7 @@ func ServeTiers[M Manager](
 			return
 		}
 		var answer object
-		answer, kept = answered(&m, kept, dialect, tiers, func(blocks, size, host int) Manager {
-			return create(blocks, size, host)
-		})
+		answer, kept = answered(&m, kept, k)
 		answer["id"] = m.ID
 		say(answer)
 	}
@@ -93,9 +134,7 @@ func say(what object) {
 	os.Stdout.Write(append(line, '\n'))
 }
 
-func answered(
-	m *message, kept *system, dialect map[string]string, tiers bool, create func(int, int, int) Manager,
-) (object, *system) {
+func answered(m *message, kept *system, k kit) (object, *system) {
 	ops, answer := m.Ops, object{}
 	if m.More != nil {
 		if kept == nil {
@@ -103,22 +142,16 @@ func answered(
 		}
 		ops = m.More
 	} else {
-		blocks, size, host, why := sizes(m, tiers)
+		blocks, size, host, why := sizes(m, k.tiers())
 		if why != "" {
 			return object{"refused": why}, nil
 		}
+		blocks, host = blocks*len(k.layers.Windows), host*len(k.layers.Windows)
 		var failure object
-		if kept, failure = made(blocks, size, host, create); failure != nil {
+		if kept, failure = made(blocks, size, host, k); failure != nil {
 			return object{"steps": []object{{"op": "setup", "args": m.Setup, "error": failure}}}, nil
 		}
-		there, notes := object{"device": object{"blocks": blocks}}, object{"dialect": dialect, "keys": "tokens"}
-		if host > 0 {
-			there["host"], notes["loads"] = object{"blocks": host}, []string{"host"}
-		}
-		answer["world"] = object{
-			"groups": []object{{"kind": "full", "block": size}}, "tiers": there,
-			"hash_block": size, "exact": true, "notes": notes,
-		}
+		answer["world"] = world(blocks, size, host, k)
 	}
 	steps := []object{}
 	for number, op := range ops {
@@ -162,12 +195,50 @@ func sizes(m *message, tiers bool) (blocks, size, host int, refused string) {
 	return blocks, size, host, ""
 }
 
-func made(blocks, size, host int, create func(int, int, int) Manager) (s *system, failure object) {
-	defer func() { failure = told(recover()) }()
-	s = &system{size: size, requests: map[string]*Request{}, numbers: map[string]int{}}
-	s.manager = create(blocks, size, host)
+func world(blocks, size, host int, k kit) object {
+	groups, dialect := []object{}, map[string]string{}
+	for _, window := range k.layers.Windows {
+		group := object{"kind": "full", "block": size}
+		if window > 0 {
+			group = object{"kind": "window", "block": size, "window": window}
+			dialect["behind"] = "needed"
+		}
+		groups = append(groups, group)
+	}
+	for name, value := range k.dialect {
+		dialect[name] = value
+	}
+	device, notes := object{"blocks": blocks}, object{"dialect": dialect, "keys": "tokens"}
+	if k.layers.NullBlock {
+		device = object{"blocks": blocks + 1, "null": 0}
+	}
+	tiers := object{"device": device}
 	if host > 0 {
-		s.host = &hostSide{tier: s.manager.(HostTier), tell: s.tell}
+		tiers["host"], notes["loads"] = object{"blocks": host}, []string{"host"}
+		_, all := k.none.(StoresAll)
+		if _, asked := k.none.(SlowStorer); all && asked { // One that takes no time is asked now and then.
+			notes["eager"] = []string{"host"}
+		}
+	}
+	return object{"groups": groups, "tiers": tiers, "hash_block": size, "exact": true, "notes": notes}
+}
+
+func made(blocks, size, host int, k kit) (s *system, failure object) {
+	defer func() { failure = told(recover()) }()
+	s = &system{size: size, layers: k.layers, requests: map[string]*Request{}, numbers: map[string]int{}}
+	s.made = k.create(blocks, size, host)
+	if m, one := s.made.(Manager); one {
+		s.manager = alone{m}
+	} else {
+		s.manager = s.made.(GroupManager)
+	}
+	if host > 0 {
+		s.host = &hostSide{made: s.made, layers: k.layers, tell: s.tell}
+		if h, one := s.made.(HostTier); one {
+			s.host.tier = tierAlone{h}
+		} else {
+			s.host.tier = s.made.(GroupHostTier)
+		}
 	}
 	return s, nil
 }

@@ -16,8 +16,10 @@ type Request struct {
 	OnHost   []int // The host blocks that hold what follows them.
 	Computed int   // So many of its tokens are computed, or were found.
 
-	table []int
-	told  int
+	FoundIn, OnHostIn [][]int // What was found, of each group of layers: Found and OnHost are the first one's.
+
+	tables [][]int
+	told   int
 }
 
 // Manager is what has to be there; what follows it may be.
@@ -62,7 +64,9 @@ type arguments struct {
 
 type system struct {
 	size     int
-	manager  Manager
+	layers   Layers
+	made     any // The manager, as it was created.
+	manager  GroupManager
 	host     *hostSide // Nil: there is none.
 	requests map[string]*Request
 	arrived  []string // The names of the requests in the order in which they came.
@@ -107,40 +111,41 @@ func (s *system) resume(a arguments) done {
 
 func (s *system) admit(r *Request, most int) done {
 	s.tellKeys(r)
-	r.Found, r.OnHost = copied(s.manager.Lookup(r)), nil
+	r.FoundIn, r.OnHostIn = s.each(s.manager.LookupGroups(r)), s.each(nil)
+	r.Found, r.OnHost = r.FoundIn[0], nil
 	if s.host != nil {
-		r.OnHost = copied(s.host.tier.HostLookup(r))
+		r.OnHostIn = s.each(s.host.tier.HostLookupGroups(r))
+		r.OnHost = r.OnHostIn[0]
 	}
 	local, cached := len(r.Found)*s.size, (len(r.Found)+len(r.OnHost))*s.size
 	until := bounded(len(r.Tokens), cached, most)
-	table, room := s.allocate(r, until)
+	tables, room := s.allocate(r, until)
 	if !room {
 		return done{result: false}
 	}
-	found := r.Found
+	found := r.FoundIn
 	if len(r.OnHost) > 0 {
-		if _, takesTime := s.host.tier.(SlowLoader); takesTime {
-			return s.beginToLoad(&load{request: r, table: copied(table), local: local, external: cached - local, until: until})
+		if _, takesTime := s.made.(SlowLoader); takesTime {
+			return s.beginToLoad(&load{request: r, tables: tables, local: local, external: cached - local, until: until})
 		}
-		tellCopied(s.tell, "host", "device", s.host.tier.Load(r, copied(table)))
-		found = table[:min(len(table), cached/s.size)]
+		tellCopied(s.tell, "host", "device", s.host.tier.LoadGroups(r, s.each(tables)))
+		found = s.first(tables, cached)
 	}
 	r.Computed = min(cached, len(r.Tokens))
 	s.running = append(s.running, r.Name)
 	s.tell("lookup", r.Name, local, cached-local, len(r.Tokens)-1)
-	s.tell("found", r.Name, [][]int{copied(found)}, cached)
-	return s.compute(r, table, max(until, r.Computed))
+	s.tell("found", r.Name, s.each(found), cached)
+	return s.compute(r, tables, max(until, r.Computed))
 }
 
 // beginToLoad lets a request that has its blocks wait for what comes from the host: until then it does nothing else.
 func (s *system) beginToLoad(l *load) done {
 	r := l.request
-	found := copied(r.Found)
+	found := s.each(r.FoundIn)
 	s.host.beginLoad(l)
 	s.tell("lookup", r.Name, l.local, l.external, len(r.Tokens)-1)
-	s.tell("found", r.Name, [][]int{found}, l.local)
-	r.table = copied(l.table)
-	s.tell("table", r.Name, 0, 0, r.table)
+	s.tell("found", r.Name, found, l.local)
+	s.tellTables(r, l.tables)
 	return done{result: true}
 }
 
@@ -149,15 +154,22 @@ func (s *system) loaded(a arguments) done {
 	if s.host == nil || len(s.host.loads) == 0 {
 		return skipped
 	}
+	_, groups := s.made.(GroupManager)
+	if groups {
+		a.Failed = 0
+	}
 	l, came := s.host.endLoad(a.Pick, a.Failed)
 	r := l.request
 	r.Computed = l.local + came*s.size
-	s.host.tier.(SlowLoader).Loaded(r, r.Computed)
+	if groups { // There are copies for each of them.
+		r.Computed = l.local + l.external
+	}
+	s.made.(SlowLoader).Loaded(r, r.Computed)
 	s.running = append(s.running, r.Name)
 	if l.aborted {
 		s.letGo(r)
 	} else if r.Computed == l.local+l.external {
-		s.compute(r, l.table, max(l.until, r.Computed))
+		s.compute(r, l.tables, max(l.until, r.Computed))
 	}
 	return done{}
 }
@@ -191,11 +203,11 @@ func (s *system) step(a arguments) done {
 		return skipped
 	}
 	until := bounded(len(r.Tokens), r.Computed, a.Most)
-	table, room := s.allocate(r, until)
+	tables, room := s.allocate(r, until)
 	if !room {
 		return done{result: false}
 	}
-	return s.compute(r, table, until)
+	return s.compute(r, tables, until)
 }
 
 func (s *system) grow(a arguments) done {
@@ -205,14 +217,14 @@ func (s *system) grow(a arguments) done {
 	}
 	before := len(r.Tokens)
 	r.Tokens = append(r.Tokens, a.Tokens...)
-	table, room := s.allocate(r, len(r.Tokens))
+	tables, room := s.allocate(r, len(r.Tokens))
 	if !room {
 		r.Tokens = r.Tokens[:before]
 		return done{result: false}
 	}
 	s.tell("append", r.Name, a.Tokens)
 	s.tellKeys(r)
-	return s.compute(r, table, len(r.Tokens))
+	return s.compute(r, tables, len(r.Tokens))
 }
 
 func (s *system) fork(a arguments) done {
@@ -221,39 +233,44 @@ func (s *system) fork(a arguments) done {
 		return skipped
 	}
 	child := &Request{Name: a.Child, Tokens: copied(r.Tokens), Computed: r.Computed}
-	table, room := s.manager.(Forker).Fork(r, child)
+	tables, room := forked(s.made, r, child)
 	s.tellCopies()
 	if !room {
 		return done{result: false}
 	}
 	s.requests[child.Name], s.arrived = child, append(s.arrived, child.Name)
 	s.running = append(s.running, child.Name)
-	child.table = copied(table)
-	shared := child.table[:min(len(child.table), (child.Computed+s.size-1)/s.size)]
 	s.tell("request", child.Name, object{"tokens": copied(child.Tokens), "fork": r.Name})
 	s.tellKeys(child)
-	s.tell("table", child.Name, 0, 0, child.table)
-	s.tell("found", child.Name, [][]int{shared}, child.Computed)
+	s.tellTables(child, tables)
+	s.tell("found", child.Name, s.first(child.tables, child.Computed), child.Computed)
 	s.tell("processed", child.Name, child.Computed)
 	return done{result: true}
 }
 
-func (s *system) allocate(r *Request, tokens int) (table []int, room bool) {
-	table, room = s.manager.Allocate(r, tokens)
+// allocate returns the request's whole tables, with room for so many tokens.
+func (s *system) allocate(r *Request, tokens int) (tables [][]int, room bool) {
+	tables, room = s.manager.AllocateGroups(r, tokens)
 	s.tellCopies()
-	return table, room
+	return s.each(tables), room
 }
 
 func (s *system) tellCopies() {
-	if m, copies := s.manager.(Copier); copies {
+	if m, copies := s.made.(Copier); copies {
 		tellCopied(s.tell, "device", "device", m.TakeCopies())
 	}
 }
 
-func (s *system) compute(r *Request, table []int, until int) done {
+func (s *system) tellTables(r *Request, tables [][]int) {
+	r.tables = s.each(tables)
+	for g, table := range r.tables {
+		s.tell("table", r.Name, g, 0, table)
+	}
+}
+
+func (s *system) compute(r *Request, tables [][]int, until int) done {
 	start := r.Computed
-	r.table = copied(table)
-	s.tell("table", r.Name, 0, 0, r.table)
+	s.tellTables(r, tables)
 	if start < until {
 		s.tell("compute", r.Name, start, append([]int{}, r.Tokens[start:until]...))
 	}
@@ -261,7 +278,7 @@ func (s *system) compute(r *Request, table []int, until int) done {
 	s.manager.Commit(r, until)
 	s.tell("processed", r.Name, until)
 	if s.host != nil {
-		if _, takesTime := s.host.tier.(SlowStorer); takesTime {
+		if _, takesTime := s.made.(SlowStorer); takesTime {
 			s.host.beginStores([]*Request{r})
 		}
 	}
@@ -290,7 +307,7 @@ func (s *system) number(key string) int {
 func (s *system) letGo(r *Request) {
 	s.manager.Free(r)
 	s.running = without(s.running, r.Name)
-	r.table, r.Found, r.OnHost, r.Computed = nil, nil, nil, 0
+	r.tables, r.Found, r.OnHost, r.FoundIn, r.OnHostIn, r.Computed = nil, nil, nil, nil, nil, 0
 }
 
 // leave lets a request be over; one that waits for a load has its blocks until nobody writes to them any more.
@@ -366,23 +383,23 @@ func (s *system) runs(name string) *Request {
 
 func (s *system) state() object {
 	device, tables := object{}, object{}
-	if m, shows := s.manager.(RefCounter); shows {
+	if m, shows := s.made.(RefCounter); shows {
 		device["ref"] = copied(m.RefCounts())
 	}
-	if m, shows := s.manager.(FreeQueuer); shows {
+	if m, shows := s.made.(FreeQueuer); shows {
 		device["free"] = copied(m.FreeQueue())
 	}
-	if m, shows := s.manager.(DeviceCacher); shows {
-		device["cached"] = s.entries(m.Cached())
+	if cached := cachedOf(s.made); cached != nil {
+		device["cached"] = s.entries(cached)
 	}
 	for _, name := range s.running {
-		tables[name] = [][]int{s.requests[name].table}
+		tables[name] = s.tablesOf(s.requests[name])
 	}
 	told := object{"pools": object{"device": device}, "tables": tables, "pending": 0}
 	if s.host != nil {
 		for _, l := range s.host.loads {
 			if !l.aborted {
-				tables[l.request.Name] = [][]int{l.request.table}
+				tables[l.request.Name] = s.tablesOf(l.request)
 			}
 		}
 		told["pools"] = object{"device": device, "host": s.onHost()}
@@ -394,26 +411,57 @@ func (s *system) state() object {
 
 func (s *system) onHost() object {
 	host := object{}
-	if m, shows := s.manager.(HostCacher); shows {
-		host["cached"] = s.entries(m.HostCached())
+	if cached := hostCachedOf(s.made); cached != nil {
+		host["cached"] = s.entries(cached)
 	}
-	if m, shows := s.manager.(HostRefCounter); shows {
+	if m, shows := s.made.(HostRefCounter); shows {
 		host["ref"] = copied(m.HostRefCounts())
 	}
 	return host
 }
 
-// entries returns a map of blocks by Key, in the order of the numbers that their keys have.
-func (s *system) entries(blocks map[string]int) [][]any {
-	keys, cached := []string{}, [][]any{}
-	for key := range blocks {
-		keys = append(keys, key)
+func (s *system) tablesOf(r *Request) [][]int {
+	if m, shows := s.made.(Tabler); shows {
+		return s.each(m.Tables(r))
 	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		cached = append(cached, []any{s.number(key), 0, []int{blocks[key]}})
+	return r.tables
+}
+
+// entries returns the maps of the groups, of blocks by Key, in the order of the numbers that their keys have.
+func (s *system) entries(maps []map[string]int) [][]any {
+	cached := [][]any{}
+	for g, blocks := range maps {
+		keys := []string{}
+		for key := range blocks {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			cached = append(cached, []any{s.number(key), g, []int{blocks[key]}})
+		}
 	}
 	return cached
+}
+
+// each returns a copy of what there is of each group, or nothing of each where there is nothing.
+func (s *system) each(tables [][]int) [][]int {
+	all := make([][]int, len(s.layers.Windows))
+	for g := range all {
+		all[g] = []int{}
+		if g < len(tables) {
+			all[g] = copied(tables[g])
+		}
+	}
+	return all
+}
+
+// first returns of each group the blocks of so many first tokens.
+func (s *system) first(tables [][]int, tokens int) [][]int {
+	those := s.each(tables)
+	for g, table := range those {
+		those[g] = table[:min(len(table), (tokens+s.size-1)/s.size)]
+	}
+	return those
 }
 
 // bounded returns how many tokens are computed after a step of at most so many (0: all) from start on.

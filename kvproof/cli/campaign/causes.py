@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...engines.causes import Causes, merged
+from ...engines.causes import gathered
 from ...engines.hunt import looked_up
 from ...engines.known import Known, Listed
 from ...engines.report import Finding
@@ -77,24 +77,22 @@ def causes_of(store: Store, known: Sequence[Known] = ()) -> list[Cause]:
 
 
 def _of_engine(engine: str, sightings: dict[str, Sighting], levels: list[str], known: Sequence[Known]) -> list[Cause]:
-    causes = Causes(merged((s.finding for s in sightings.values()), levels))
-    found = {id(finding): Cause(finding, engine, float("inf")) for finding in causes.findings}
-    those: dict[tuple[int, str], list[str]] = {}
-    for name, sighting in sorted(sightings.items(), key=lambda item: len(item[1].finding.case.ops)):
-        finding = causes.cause_of(sighting.finding.violation, sighting.finding.needs)
-        assert finding is not None, "a sighting is of the cause that it was merged into"
-        found[id(finding)].after = min(found[id(finding)].after, sighting.after)
-        those.setdefault((id(finding), sighting.target), []).append(name)
-    for (cause, target), names in those.items():
-        of_target = {name: sightings[name] for name in names}
-        found[cause].seen[target] = _seen(found[cause].finding, of_target, known)
-    return [*found.values()]
+    name_of = {id(sighting.finding): name for name, sighting in sightings.items()}
+    found = []
+    for finding, told in gathered((s.finding for s in sightings.values()), levels):
+        those = {name: sightings[name] for name in sorted(name_of[id(each)] for each in told)}
+        cause = Cause(finding, engine, min(sighting.after for sighting in those.values()))
+        for target in dict.fromkeys(sighting.target for sighting in those.values()):
+            of_target = {name: s for name, s in those.items() if s.target == target}
+            cause.seen[target] = _seen(finding, of_target, known)
+        found.append(cause)
+    return found
 
 
 def _seen(finding: Finding, sightings: dict[str, Sighting], known: Sequence[Known]) -> Seen:
-    """What was seen of a cause at a target, the shortest case first. It is no news where a list has the cause, or all
-    that was seen of it there: it may need more in this release than in another one."""
-    name, first = next(iter(sightings.items()))
+    """What was seen of a cause at a target, by the shortest case. It is no news where a list has the cause, or all that
+    was seen of it there: it may need more in this release than in another one."""
+    name, first = min(sightings.items(), key=lambda item: len(item[1].finding.case.ops))
     listed = Listed(known, first.engine, first.version)
     told = looked_up(finding, listed)
     here = [looked_up(sighting.finding, listed).expected for sighting in sightings.values()]

@@ -205,6 +205,8 @@ def draw(
     player.go_on_together()
     if "drain" in capabilities.operations:
         player.last()
+        if "grow" in capabilities.operations and len(player.ops) % 2:
+            player.crowded()
     return Case(LEVEL, setup, player.ops)
 
 
@@ -261,8 +263,21 @@ class _Player:
         """
         begun = {tuple(prompt[: self._size]) for prompt in self._prompts}
         first = next((start for start in product(range(3), repeat=self._size) if start not in begun), (0,))
-        prompt = [*first, *[0] * self._most][: self._most]
-        self._add("start", request=f"r{len(self._prompts)}", prompt=prompt)
+        self._add_start([*first, *[0] * self._most][: self._most])
+
+    def crowded(self) -> None:
+        """One that grows as far as it may, beside one that stays: in the end there is room for it only where what it
+        needs no more is given up."""
+        self._drain()
+        self._add_start([1])
+        self._add_start(first := [2] * (1 + self._most // 2))
+        for at in range(len(first), self._most, self._capabilities.tokens_per_grow):
+            tokens = [2] * min(self._capabilities.tokens_per_grow, self._most - at)
+            self._add("grow", request=f"r{len(self._prompts) - 1}", tokens=tokens)
+
+    def _add_start(self, prompt: list[int], **more: Any) -> None:
+        self._add("start", request=f"r{len(self._prompts)}", prompt=prompt, **more)
+        self._prompts.append(prompt)
 
     def go_on_together(self) -> None:
         """What was begun goes on, and ends."""
@@ -299,7 +314,6 @@ class _Player:
             tail = [] if self._again else tail
         prompt = (kept + tail)[: self._most] or [c % 3]
         request = f"r{len(self._prompts)}"
-        self._prompts.append(prompt)
         self.lengths[request] = len(prompt)
         more: dict[str, Any] = {}
         if "step" in self._capabilities.operations and d % 5 == 0:
@@ -308,7 +322,7 @@ class _Player:
         for number, tenant in enumerate(self._tenants):
             if name := ("", "a", "b")[d // (1 + 2 * number) % 3]:
                 more[tenant] = name
-        self._add("start", request=request, prompt=prompt, **more)
+        self._add_start(prompt, **more)
 
     def _on_one(self, name: str, request: str, b: int, c: int) -> None:
         left = self._left.get(request, 0)
