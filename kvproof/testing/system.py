@@ -130,12 +130,17 @@ class System(Scheduler):
         return done
 
     def _admit_at_rest(self, request: Request) -> bool:
-        """Every other request is admitted with a first chunk of its tokens: it must be able to go on, too."""
+        """Every other request is admitted with a first chunk of its tokens: it must be able to go on, too.
+
+        What its first step began to store has blocks that others left, in a tier that writes them back; it may wait
+        for them, so nothing is under way when it goes on either.
+        """
         self._end_stores()
         length = len(request.tokens)
         if not self._admit(request, length // 2 if length % 2 else 0):
             return False
         self._come_to_rest()
+        self._end_stores()
         if request.computed == length or self._advance(request, length):
             return True
         self._preempt(request.name)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
 
 from kvproof.errors import UsageError
-from kvproof.testing import BlockManager, assert_played
+from kvproof.testing import BlockManager, Request, assert_played
 from kvproof.testing.fuzzing import fuzz_manager
 
 from . import host_faults
 from .host_faults import FAULTS, OF_ADAPTERS
 
 import test_offload as example  # isort: skip # host_faults puts its folder on the path
-from offload import Offload  # isort: skip
+from offload import Copies, Offload  # isort: skip
 
 
 OFTEN = ("StoresWithoutHold", "RegistersEarly", "NeverStores", "KeepsHolds", "RefusedResetEmptiesHost")
@@ -71,6 +72,29 @@ def test_what_is_cached_under_a_copy_is_told_so() -> None:
     kind = type("Early", (example.TestOffload,), {"tier": host_faults.RegistersEarly})
     with pytest.raises(AssertionError, match=r"cached under key 0 .* but a copy may or may not have written it"):
         assert_played(kind, {"blocks": 3, "block_tokens": 2, "host_blocks": 3}, operations)
+
+
+class _WritesBack(example.TestOffload):
+    """What nobody holds any more goes to the host, whoever asked for a step; a store holds it until it is done."""
+
+    eager = False
+
+    def store(self, requests: Sequence[Request]) -> Iterator[tuple[list[bytes], Copies]]:  # noqa: ARG002
+        for key, block in [*self.pool.cached.items()]:
+            begun, copies = self.offload.store([key] if self.pool.blocks[block].ref_cnt == 0 else [], [block])
+            if begun:
+                yield begun, copies
+
+
+def test_who_is_let_in_alone_goes_on_when_what_others_left_is_stored() -> None:
+    """It needs all blocks: its first step has one of the other's written back, and nothing is under way then."""
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [1, 1, 1]}),
+        ("start", {"request": "r1", "prompt": [0] * 9}),
+        ("drain", {}),
+    ]
+    assert_played(_WritesBack, {"block_tokens": 3, "blocks": 3, "host_blocks": 1}, operations)
+    assert fuzz_manager(_WritesBack, examples=120, seconds=60).broken == {}
 
 
 class _ShowsNoMap(example.TestOffload):
