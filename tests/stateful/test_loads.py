@@ -48,6 +48,13 @@ class _KeepsAPin(SlowOffload):
         super().end(name)
 
 
+class _PinsOnce(SlowOffload):
+    """Of two who load one host block the first one holds it, for both."""
+
+    def begin(self, name: str, hosts: Sequence[int]) -> None:
+        super().begin(name, [host for host in hosts if self.ref_cnt[host] == 0])
+
+
 class _FoundEarly(example.TestLoads):
     """What will be there can be found when the load begins."""
 
@@ -83,6 +90,7 @@ FAULTS: dict[type[BlockManager], str] = {
     _FailedIsThere: "P6",
     _FailedKeepsPins: "O1 (host counts)",
     _with(_NoPins, _TellsNoCounts): "O8",
+    _with(_PinsOnce, _TellsNoCounts): "O8",
 }
 
 
