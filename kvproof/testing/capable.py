@@ -25,7 +25,7 @@ STATE = {
 }
 """The fields of a pool's state, and who tells them."""
 
-_ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt")
+_ALWAYS = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "cut")
 _WHERE_THERE_ARE = ("fork", "loaded", "evict", "reset")
 """Operations that some managers have a method for, of the same name."""
 

@@ -180,7 +180,8 @@ class BlockManager:
     def free(self, request: Request) -> Told[None]:
         """Take the request's blocks back: it has finished, was aborted, or is preempted (and may come again).
 
-        It is told of requests that hold blocks, and of no others: one that is aborted while it waits has none.
+        It is told of requests that hold blocks, and of no others: one that is aborted while it waits has none. It may
+        come between an `allocate` and its `commit`: then more is taken back than ``request.computed`` says.
         """
         raise NotImplementedError
 

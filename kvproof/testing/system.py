@@ -48,6 +48,8 @@ class System(Scheduler):
         self._looks_up = has(kind, "lookup")
         self._tells_copies = has(kind, "take_copies")
         self._told: dict[str, list[int]] = {}
+        self._is_cut = False
+        """The result of the next forward pass is not waited for: its request gives up its blocks before."""
         null = kind.null_block
         self._layout = Groups(null, len(kind.groups)) if kind.groups else Layout(null)
         self._blocks = blocks + kind.kept_back + (null is not None)
@@ -108,6 +110,26 @@ class System(Scheduler):
         self._tell_keys(request)
         self._compute(request, table, len(request.tokens))
         return True
+
+    def _cut(self, request: str, tokens: list[int]) -> Any:
+        """A request goes on as it would, and is preempted before its manager is told that anything was computed.
+
+        So do servers that prepare a step while the one before it runs; what is freed then is what was allocated, and
+        not what was computed.
+
+        Skipped: it waits, and there is a host. What a reload brings may be registered by the commit, which does not
+        come (M5).
+        """
+        if request in self._waiting and self._host is not None:
+            return SKIPPED
+        self._is_cut = True
+        try:
+            if request in self._waiting:
+                return self._resume(request)
+            grown = self._grow(request, tokens)
+            return self._step(request, len(tokens)) if grown is SKIPPED else grown
+        finally:
+            self._is_cut = False
 
     def _fork(self, request: str, child: str) -> Any:
         running = self._running.get(request)
@@ -241,7 +263,12 @@ class System(Scheduler):
 
     def _compute(self, request: Request, table: Tables, until: int) -> None:
         """The forward pass up to a position, in the blocks of this table, and its result."""
+        before = request.computed
         self._forward(request, table, until)
+        if self._is_cut:
+            request.computed = before
+            self._preempt(request.name)
+            return
         self._ask("commit", request, until)
         self._tell("processed", request.name, until)
         if self._host is not None and self._host.takes_time:

@@ -69,6 +69,64 @@ def test_the_right_pool_stays_silent() -> None:
     assert fuzzed.report.activity.preemptions
 
 
+class _FreesWhatIsComputed(example.TestPool):
+    """What a request was given for a step whose result never came stays held."""
+
+    def free(self, request: Request) -> None:
+        del self.pool.tables[request.name][self.pool.need(request.computed) :]
+        super().free(request)
+
+
+class _FreesAndSaysNothing(_FreesWhatIsComputed):
+    """The same, and what it holds shows in what others are refused."""
+
+    ref_counts: Any = BlockManager.ref_counts
+    free_queue: Any = BlockManager.free_queue
+    num_free: Any = BlockManager.num_free
+    cached: Any = BlockManager.cached
+    block_keys: Any = BlockManager.block_keys
+    take_events: Any = BlockManager.take_events
+    dialect: ClassVar = {"keep": "all"}
+
+
+@pytest.mark.parametrize(("kind", "rule"), [(_FreesWhatIsComputed, "P2"), (_FreesAndSaysNothing, "L1")])
+def test_who_goes_before_the_result_of_a_step_gives_back_what_that_was_given(
+    kind: type[BlockManager], rule: str
+) -> None:
+    assert rule in fuzz_manager(kind, examples=1000, seconds=60, findings=1).broken
+
+
+def test_a_step_that_is_cut_short_and_refused_changes_nothing() -> None:
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("start", {"request": "r0", "prompt": [0]}),
+        ("start", {"request": "r1", "prompt": [1]}),
+        ("cut", {"request": "r0", "tokens": [0, 0, 0, 0]}),
+    ]
+    unseen = {name: getattr(BlockManager, name) for name in ("ref_counts", "free_queue", "num_free")}
+    more = {**unseen, "dialect": {"keep": "all"}, "table": lambda self, request: self.pool.tables[request.name]}
+    kind = type("Partial", (driven(pool_faults.PartialAllocation),), more)
+    with pytest.raises(AssertionError, match="cut is refused, and the block table of r0 changes"):
+        assert_played(kind, {"blocks": 3, "block_tokens": 2}, operations)
+
+
+class _RegistersAtOnce(example.TestPool):
+    """What is about to be computed is cached when its blocks are given, as where a forward pass follows in any case."""
+
+    commit: Any = BlockManager.commit
+
+    def allocate(self, request: Request, tokens: int) -> list[int] | None:
+        table = super().allocate(request, tokens)
+        if table is not None:
+            self.pool.computed(request.name, request.tokens[:tokens], request.salt)
+        return table
+
+
+def test_a_forward_pass_whose_result_never_comes_has_written_all_the_same() -> None:
+    fuzzed = fuzz_manager(_RegistersAtOnce, examples=200, seconds=60)
+    assert fuzzed.broken == {}
+    assert fuzzed.report.coverage["cut"]
+
+
 class _ShowsIdle(example.TestPool):
     """It shows those entries alone whose blocks nobody holds, and tells nothing else of them."""
 

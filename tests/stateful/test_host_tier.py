@@ -79,7 +79,7 @@ class _WritesBack(example.TestOffload):
 
     eager = False
 
-    def store(self, requests: Sequence[Request]) -> Iterator[tuple[list[bytes], Copies]]:  # noqa: ARG002
+    def store(self, requests: Sequence[Request]) -> Iterator[tuple[list[bytes], Copies]]:
         for key, block in [*self.pool.cached.items()]:
             begun, copies = self.offload.store([key] if self.pool.blocks[block].ref_cnt == 0 else [], [block])
             if begun:
@@ -95,6 +95,20 @@ def test_who_is_let_in_alone_goes_on_when_what_others_left_is_stored() -> None:
     ]
     assert_played(_WritesBack, {"block_tokens": 3, "blocks": 3, "host_blocks": 1}, operations)
     assert fuzz_manager(_WritesBack, examples=120, seconds=60).broken == {}
+
+
+def test_who_waits_is_not_cut_short_where_a_reload_may_be_registered_by_the_commit() -> None:
+    """It would be a reload that leaves nothing cached (M5), and none that is to blame."""
+    operations: list[tuple[str, dict[str, object]]] = [
+        ("start", {"request": "r0", "prompt": [0, 0, 0]}),
+        ("mirror", {"requests": ["r0"]}),
+        ("finish", {"request": "r0"}),
+        ("start", {"request": "r1", "prompt": [1, 1, 1, 1]}),
+        ("start", {"request": "r2", "prompt": [0, 0, 0]}),
+        ("finish", {"request": "r1"}),
+        ("cut", {"request": "r2", "tokens": [0]}),
+    ]
+    assert_played(host_faults.Mirror, {"blocks": 2, "block_tokens": 2, "host_blocks": 4}, operations)
 
 
 class _ShowsNoMap(example.TestOffload):

@@ -51,6 +51,7 @@ _NEEDED: Mapping[str, Mapping[str, Is]] = {
     "finish": {"request": _is_text},
     "abort": {"request": _is_text},
     "preempt": {"request": _is_text},
+    "cut": {"request": _is_text, "tokens": _are_tokens},
     "mirror": {"requests": _are_texts},
     "loaded": {"pick": _is_count, "failed": _is_count},
     "evict": {"block": _is_count},

@@ -368,10 +368,15 @@ class Battery:
 
     def skipping(self) -> str | None:
         """An operation on a request that is not there is skipped and changes nothing."""
-        for name in ("finish", "grow", "fork", "step", "resume", "abort", "preempt"):
+        for name in ("finish", "grow", "fork", "step", "resume", "abort", "preempt", "cut"):
             if name not in self.capabilities.operations:
                 continue
-            more: dict[str, dict[str, Any]] = {"grow": {"tokens": [0]}, "fork": {"child": "r1"}, "step": {"most": 1}}
+            more: dict[str, dict[str, Any]] = {
+                "grow": {"tokens": [0]},
+                "cut": {"tokens": [0]},
+                "fork": {"child": "r1"},
+                "step": {"most": 1},
+            }
             args = {"request": "nobody", **more.get(name, {})}
             first = ["start", {"request": "r0", "prompt": [0, 1, 2]}]
             answer = self.answer({"level": LEVEL, "setup": self.setup(), "ops": [first, [name, args]]})

@@ -49,7 +49,7 @@ LEVEL = "requests"
 
 OPERATIONS = (
     "start", "resume", "step", "grow", "finish", "abort", "preempt", "mirror", "evict", "reset", "drain", "fork",
-    "loaded",
+    "loaded", "cut",
 )  # fmt: skip
 """All operations that the level knows. A driver has at least ``start`` and ``finish``."""
 
@@ -79,7 +79,7 @@ _LONG = 244
 
 _USUAL = {
     "start": 24, "resume": 8, "step": 6, "grow": 20, "finish": 14, "abort": 3, "preempt": 5, "mirror": 6, "evict": 2,
-    "reset": 1, "drain": 1, "fork": 8, "loaded": 0,
+    "reset": 1, "drain": 1, "fork": 8, "loaded": 0, "cut": 0,
 }  # fmt: skip
 """How often an operation is drawn, where the driver has it."""
 
@@ -341,6 +341,10 @@ class _Player:
         if name == "fork":
             self._fork(request)
             return
+        # Among preemptions, not beside them: what needs a pool that is full would come up less often.
+        if name == "preempt" and b % 4 == 3 and "cut" in self._capabilities.operations:
+            self._cut(request, b, c)
+            return
         self._add(name, request=request)
         if name in ("finish", "abort"):
             del self.lengths[request]
@@ -351,6 +355,14 @@ class _Player:
         self._prompts.append(self._prompts[int(request[1:])])
         self.lengths[child] = self.lengths[request]
         self._add("fork", request=request, child=child)
+
+    def _cut(self, request: str, b: int, c: int) -> None:
+        """It would go on by some tokens; there is room for them, whether it comes to them or not."""
+        room = min(self._most - self.lengths[request], self._capabilities.tokens_per_grow)
+        if room > 0:
+            tokens = [c % 3] * (1 + b % room)
+            self.lengths[request] += len(tokens)
+            self._add("cut", request=request, tokens=tokens)
 
     def _mirror(self, a: int, b: int) -> None:
         """All requests, or some of them; sometimes none."""

@@ -112,6 +112,7 @@ _OF = {
     "evict": [_asked("an eviction by name", "evict")],
     "reset": [operation("a reset", "reset")],
     "resume": [Trait("a later admission", _LEFT_OUT.has, _come_later)],
+    "cut": [_asked("a step whose result nobody waits for", "cut")],
     "preempt": [_ending("a preemption", "preempt")],
     "abort": [_ending("an abort", "abort")],
     "salt": [argument("a salt", "start", "salt")],

@@ -9,7 +9,7 @@ from ..violation import Violation, of_block, of_key, of_request
 
 __all__ = ["ADMITS", "Reload", "reloads_of"]
 
-ADMITS = ("start", "resume", "step", "grow")
+ADMITS = ("start", "resume", "step", "grow", "cut")
 """What a request begins or goes on with: moments at which its prefix may be reloaded."""
 
 _MANY = ("drain", TOGETHER)

@@ -65,7 +65,7 @@ class RequestsOracle:
         yield from self._parents(step, ghost)
         if step.op in _TAKES and step.result is False:
             yield from self._refused(step, last, state)
-        elif step.op in _TAKES and self._dialect.get("take") == "head" and self._single:
+        elif step.op in _TAKES and step.op != "cut" and self._dialect.get("take") == "head" and self._single:
             yield from self._taken(step, last, state)
         elif step.op in _ENDS and self._single:
             yield from self._freed(step, last, state)
