@@ -249,7 +249,8 @@ _ALL = (
     Rule(
         "O9",
         "At rest, every full computed block of a finished request was stored, unless the host had no room.",
-        "What a tree stores of a node it stores with the node's window and state.",
+        "What a tree stores of a node it stores with the node's window and state, and what it has on a host goes on to "
+        "the storage below that, where there is one.",
     ),
     Rule("O10", "A reset that answers true leaves both tiers empty; one that answers false changes neither."),
     Rule("O11", "A failed load gives back its pins, and the request computes again what is not there."),

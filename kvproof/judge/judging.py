@@ -21,6 +21,7 @@ from .oracles.refusals import RefusalsOracle
 from .oracles.stored import StoredOracle
 from .oracles.told_blocks import ToldBlocksOracle
 from .oracles.tree import TreeOracle
+from .oracles.tree_below import TreeBelowOracle
 from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.tree_evictions import EvictionsOracle
@@ -50,6 +51,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     OrderOracle,
     RoomOracle,
     TreeStoresOracle,
+    TreeBelowOracle,
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.
     EventsOracle,

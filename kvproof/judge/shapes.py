@@ -88,13 +88,16 @@ def problem_of_dialect(world: World) -> str | None:
     reads = world.notes.get("reads")
     if reads is not None and reads not in [*world.tiers][1:]:
         return f"attention reads {_short(reads)} too, and that must be a tier behind the device"
-    for name in ("eager", "whole", "loads", "parts"):
+    for name in ("eager", "whole", "loads", "parts", "below"):
         tiers = world.notes.get(name) or []
         if not isinstance(tiers, list) or not all(isinstance(tier, str) and tier in world.tiers for tier in tiers):
             return f"the {name} tiers are {_short(tiers)}, and must be a list of names of tiers"
     sources = world.notes.get("sources") or []
     if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
         return f"the sources of hits are {_short(sources)}, and must be a list of names"
+    below = world.notes.get("below")
+    if below and len(below) != 2:
+        return f"the below tiers are {_short(below)}, and must be two: the upper one and the lower one"
     dialect = world.notes.get("dialect", {})
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"

@@ -224,6 +224,9 @@ FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "unloaded state": (STATED, STATE_BEHIND, ("P6", "a state was taken")),
     "unstored state": (STATED, WITH_STATE, ("O9", "stored without its parts")),
     "unstored window": (WINDOWED, FIRST, ("O9", "stored without its parts")),
+    "unwritten": (KEPT, ON_HOST, ("O9", "not handed on to the tier below")),
+    "unwritten state": ({**STATED, "storage": 1}, WITH_STATE, ("O9", "not handed on to the tier below")),
+    "unwritten window": ({**WINDOWED, "storage": 1}, FIRST, ("O9", "not handed on to the tier below")),
     "takes too much": (
         {**BACK, "host_pages": 8}, left([0, 8], [1, 8], [2, 24], [0, 17]), ("R6", "evicts too much"),
     ),

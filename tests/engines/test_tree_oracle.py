@@ -17,6 +17,7 @@ from kvproof.engines.sglang.levels.tree import profiles
 from kvproof.engines.verdicts import close, verdict
 from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.tree import TreeOracle
+from kvproof.judge.oracles.tree_below import TreeBelowOracle
 from kvproof.judge.oracles.tree_events import TreeEventsOracle
 from kvproof.judge.oracles.tree_room import RoomOracle
 from kvproof.judge.oracles.tree_stores import TreeStoresOracle
@@ -524,3 +525,52 @@ def test_a_state_that_stays_locked_at_rest_is_told() -> None:
 )
 def test_parts_out_of_shape_are_garbage(tree: TreeState) -> None:
     assert [*problems(PARTS, [Step("add", {}, state=State({}, tree=tree))])]
+
+
+BELOW = World(
+    [Group("full", 2), Group("window", 2, 4)],
+    {"device": Tier(5), "host": Tier(4), "storage": Tier(9)},
+    2,
+    notes={"below": ["host", "storage"]},
+)
+DONE: tuple[str, dict[str, Any], Any] = ("drain", {}, {"left": 0, "pending": 0})
+
+
+def on_both(host: list[tuple[int, int]], storage: list[tuple[int, int]]) -> State:
+    """A state in which the two tiers have these keys and groups."""
+    upper, lower = ([(key, g, [at]) for at, (key, g) in enumerate(entries)] for entries in (host, storage))
+    return State({"device": PoolState(), "host": PoolState(cached=upper), "storage": PoolState(cached=lower)})
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "host", "storage", "told"),
+    [
+        ([], DONE, [(7, 0)], [(7, 0)], None),
+        ([], DONE, [(7, 0)], [], "full"),
+        ([], DONE, [(7, 0), (7, 1)], [(7, 0)], "window"),
+        ([], ("round", {}, 0), [(7, 0)], [], None),
+        ([], ("drain", {}, {"left": 0, "pending": 2}), [(7, 0)], [], None),
+        ([("round", {}, [], [(7, 0)]), ("lose", {}, [], [])], DONE, [(7, 0)], [], None),
+        ([("round", {}, [], [(8, 0)]), ("lose", {}, [(7, 0)], [])], DONE, [(7, 0)], [], "full"),
+        ([("storage", {"bad": 1}, [(7, 0)], [])], DONE, [(7, 0)], [], None),
+        ([("storage", {"bad": 1}, [], []), ("round", {}, [(7, 0)], [])], DONE, [(7, 0)], [], "full"),
+        ([("detach", {}, [], []), ("round", {}, [(7, 0)], []), ("round", {}, [], [])], DONE, [(7, 0)], [], None),
+        ([("detach", {}, [], []), ("attach", {}, [(7, 0)], [])], DONE, [(7, 0)], [], None),
+        ([("detach", {}, [], []), ("attach", {}, [], []), ("round", {}, [], [])], DONE, [(7, 0)], [], "full"),
+    ],
+    ids=[
+        "there", "missing", "without its window", "not done", "pending", "lost", "another lost", "gone bad",
+        "behind what went bad", "while it is away", "while it was away", "behind that",
+    ],
+)  # fmt: skip
+def test_what_is_on_the_host_goes_on_to_the_storage(
+    before: list[Any], last: Any, host: list[tuple[int, int]], storage: list[tuple[int, int]], told: str | None
+) -> None:
+    """What was lost is not asked for, and what the host had while something went bad or was away."""
+    steps = [Step(op, args, state=on_both(upper, lower)) for op, args, upper, lower in before]
+    steps.append(Step(last[0], last[1], result=last[2], state=on_both(host, storage)))
+    oracle, ghost = TreeBelowOracle(BELOW), Ghost(BELOW)
+    found = [(v.rule, v.oracle, v.key) for step in steps for v in oracle.step(step, ghost)]
+    assert found == ([("O9", "not handed on to the tier below", (told,))] if told else [])
+    without = TreeBelowOracle(STORED)
+    assert [v for step in steps for v in without.step(step, ghost)] == []

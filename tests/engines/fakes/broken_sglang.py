@@ -300,14 +300,14 @@ def _unloaded_state(scheduler) -> None:
     _patch(states, "build_hicache_transfers", lambda *node, **how: (build(*node, **how) or [])[:1] or None)
 
 
-def _unstored_part(scheduler, kind: str) -> None:
+def _unstored_part(scheduler, kind: str, on: str = "BACKUP_HOST") -> None:
     from sglang_drift import ComponentType
 
     part = scheduler.tree_cache.components[ComponentType[kind]]
     build = part.build_hicache_transfers
 
     def built(node, phase, **how):
-        return None if phase.name == "BACKUP_HOST" else build(node, phase, **how)
+        return None if phase.name == on else build(node, phase, **how)
 
     _patch(part, "build_hicache_transfers", built)
 
@@ -320,6 +320,21 @@ def _unstored_state(scheduler) -> None:
 def _unstored_window(scheduler) -> None:
     """Slots of the window are never stored on the host."""
     _unstored_part(scheduler, "SWA")
+
+
+def _unwritten_state(scheduler) -> None:
+    """States on the host do not go on to the storage."""
+    _unstored_part(scheduler, "MAMBA", on="BACKUP_STORAGE")
+
+
+def _unwritten_window(scheduler) -> None:
+    """Nor do slots of the window."""
+    _unstored_part(scheduler, "SWA", on="BACKUP_STORAGE")
+
+
+def _unwritten(scheduler) -> None:
+    """Nothing on the host goes on to the storage."""
+    _patch(scheduler.tree_cache, "write_backup_storage", lambda _node: None)
 
 
 def _takes_too_much(scheduler) -> None:
@@ -527,6 +542,9 @@ _FAULTS = {
         _unloaded_state,
         _unstored_state,
         _unstored_window,
+        _unwritten,
+        _unwritten_state,
+        _unwritten_window,
         _takes_too_much,
         _stops_early,
         _tells_less,

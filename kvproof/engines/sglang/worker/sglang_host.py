@@ -362,12 +362,17 @@ class Host:
 
     @property
     def notes(self) -> dict:
-        """What is promised of it: what is written through is stored with the window and the state that it has.
+        """What is promised of it: what is written through is stored with the window and the state that it has, and what
+        the host has goes on to a storage below.
 
         What comes from a storage may lack these, and a request that computes it again may bring them, to the device
         alone. Releases before those that are driven with states were not read for this.
         """
-        return {"parts": ["host"]} if STATES_BELOW and self.policy == "write_through" and self.storage is None else {}
+        if not STATES_BELOW:
+            return {}
+        if self.storage is not None:
+            return {"below": ["host", "storage"]}
+        return {"parts": ["host"]} if self.policy == "write_through" else {}
 
     def locks(self) -> list[tuple]:
         """Return each copy that holds a lock: a name, the node, and whether its lock has let go of the window."""
