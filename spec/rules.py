@@ -234,7 +234,11 @@ _ALL = (
         "Or until the request's next lookup, its end, its preemption or a reset. A connector that was not chosen "
         "lets go when another is.",
     ),
-    Rule("O6", "A host hit is bounded before the lookup, so that all groups stay aligned."),
+    Rule(
+        "O6",
+        "A host hit is bounded before the lookup, so that all groups stay aligned.",
+        "Whoever waits for a storage below the host, alone, finds all that it has.",
+    ),
     Rule(
         "O7",
         "Completions may come in any order; a stale or repeated one changes nothing.",

@@ -25,6 +25,7 @@ from .oracles.tree_below import TreeBelowOracle
 from .oracles.tree_check_in import CheckInOracle
 from .oracles.tree_events import TreeEventsOracle
 from .oracles.tree_evictions import EvictionsOracle
+from .oracles.tree_from_below import TreeFromBelowOracle
 from .oracles.tree_order import OrderOracle
 from .oracles.tree_room import RoomOracle
 from .oracles.tree_stores import TreeStoresOracle
@@ -52,6 +53,7 @@ ORACLES: tuple[Callable[[World], Oracle], ...] = (
     RoomOracle,
     TreeStoresOracle,
     TreeBelowOracle,
+    TreeFromBelowOracle,
     ContentOracle,
     HitsOracle,  # Before events: a lookup that stops short disagrees with these too.
     EventsOracle,

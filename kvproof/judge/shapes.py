@@ -98,6 +98,9 @@ def problem_of_dialect(world: World) -> str | None:
     below = world.notes.get("below")
     if below and len(below) != 2:
         return f"the below tiers are {_short(below)}, and must be two: the upper one and the lower one"
+    waits = world.notes.get("waits")
+    if waits is not None and not (isinstance(waits, list) and len(waits) == 2 and all(map(_is_count, waits))):
+        return f"what is waited for is {_short(waits)}, and must be two numbers of tokens"
     dialect = world.notes.get("dialect", {})
     if not isinstance(dialect, dict):
         return f"the dialect is {_short(dialect)}, and no object of names"

@@ -215,6 +215,7 @@ def test_who_fails_with_a_request_longer_than_any_fails_for_that(tokens: int, en
         ("parts", ["host"], "the parts tiers are ['host'], and must be a list of names of tiers"),
         ("below", ["host", "storage"], "the below tiers are ['host', 'storage'], and must be a list of names of tiers"),
         ("below", ["device"], "the below tiers are ['device'], and must be two: the upper one and the lower one"),
+        ("waits", [10], "what is waited for is [10], and must be two numbers of tokens"),
         ("eager", 5, "the eager tiers are 5, and must be a list of names of tiers"),
         ("sources", ["host", 3], "the sources of hits are ['host', 3], and must be a list of names"),
         ("kept_back", -4, "so many blocks are kept back: -4, and that must be a number of blocks"),

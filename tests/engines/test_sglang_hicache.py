@@ -110,7 +110,8 @@ def test_a_state_comes_back_to_its_node_and_to_who_goes_on_from_it(with_states: 
 
 WINDOWED = {**SETUP, "window": 5, "window_pages": 8, "window_interval": 4, "host_window_pages": 12}
 
-KEPT = {**SETUP, "storage": 1, "prefetch": "wait_complete"}
+WAITS = {"storage": 1, "prefetch": "wait_complete"}
+KEPT = {**SETUP, **WAITS}
 ALL: Op = ("storage", dict.fromkeys(("queries", "writes", "reads", "acks"), 9))
 ON_HOST = [add([1, 20]), ALL, *rounds(0), STORED, *rounds(0)]
 """A request for which there is nothing yet leaves five pages, and they are on the host."""
@@ -201,6 +202,12 @@ def test_a_storage_that_goes_takes_pages_along_that_are_read_for_nobody() -> Non
     assert (found.violation.rule, found.violation.oracle) == ("R2", "a page that is nobody's")
 
 
+FOUND: list[Op] = [("storage", {"queries": 9}), *rounds(0), READ, *rounds(0)]
+BELOW = [add([1, 20]), ("drain", {}), ("reset", {}), add([1, 20], [2, 3]), *FOUND]
+"""A request is served again when what it left is in the storage alone."""
+BELOW_STATE = [add([1, 10]), ("drain", {}), ("reset", {}), add([1, 10], [2, 3]), *FOUND]
+
+
 def left(*runs: list[int]) -> list[Op]:
     """Requests leave these tokens, one after the other, and they are on the host."""
     return [op for run in runs for op in (add(run), *rounds(0), STORED, *rounds(0))]
@@ -227,6 +234,9 @@ FAULTS: dict[str, tuple[dict[str, Any], list[Op], tuple[str, str]]] = {
     "unwritten": (KEPT, ON_HOST, ("O9", "not handed on to the tier below")),
     "unwritten state": ({**STATED, "storage": 1}, WITH_STATE, ("O9", "not handed on to the tier below")),
     "unwritten window": ({**WINDOWED, "storage": 1}, FIRST, ("O9", "not handed on to the tier below")),
+    "unread": (KEPT, BELOW, ("O6", "what the tier below has is not found")),
+    "unread state": ({**STATED, **WAITS}, BELOW_STATE, ("O6", "what the tier below has is not found")),
+    "unread window": ({**WINDOWED, **WAITS}, BELOW, ("O6", "what the tier below has is not found")),
     "takes too much": (
         {**BACK, "host_pages": 8}, left([0, 8], [1, 8], [2, 24], [0, 17]), ("R6", "evicts too much"),
     ),

@@ -19,6 +19,7 @@ from kvproof.judge.ghost import Ghost
 from kvproof.judge.oracles.tree import TreeOracle
 from kvproof.judge.oracles.tree_below import TreeBelowOracle
 from kvproof.judge.oracles.tree_events import TreeEventsOracle
+from kvproof.judge.oracles.tree_from_below import TreeFromBelowOracle
 from kvproof.judge.oracles.tree_room import RoomOracle
 from kvproof.judge.oracles.tree_stores import TreeStoresOracle
 from kvproof.judge.record import Case, Group, PoolState, State, Step, Tier, TreeNode, TreePart, TreeState, World
@@ -574,3 +575,60 @@ def test_what_is_on_the_host_goes_on_to_the_storage(
     assert found == ([("O9", "not handed on to the tier below", (told,))] if told else [])
     without = TreeBelowOracle(STORED)
     assert [v for step in steps for v in without.step(step, ghost)] == []
+
+
+WAITS = World(BELOW.groups, BELOW.tiers, 2, notes={**BELOW.notes, "waits": [2, 12]})
+STATES_BELOW = World(
+    [Group("full", 2), Group("mamba", 2)], BELOW.tiers, 2, notes={"below": ["host", "storage"], "waits": [2, 12]}
+)
+KEPT_BELOW = [(1, 0), (2, 0), (1, 1), (2, 1)]
+LEFT = ["end", "r1", "finished"]
+ALONE_THERE: list[Any] = [("drain", {}, DONE[2], [], KEPT_BELOW, [])]
+
+
+def comes(r: str = "r0", *, most: int = 1, then: Any = ()) -> Any:
+    told = [["request", r, {"tokens": [0, 0, 0, 0, 0]}], ["keys", r, 0, [1, 2]], *then]
+    return "add", {"most": most}, None, [], KEPT_BELOW, told
+
+
+def looks(found: int, r: str = "r0") -> Any:
+    return "round", {}, 0, [], KEPT_BELOW, [["lookup", r, found, 0, 4]]
+
+
+def at(op: str, storage: list[tuple[int, int]] = KEPT_BELOW, effects: Any = (), **args: Any) -> Any:
+    return op, args, None, [], storage, [*effects]
+
+
+@pytest.mark.parametrize(
+    ("world", "did", "told"),
+    [
+        (WAITS, [*ALONE_THERE, comes(), looks(4)], False),
+        (WAITS, [*ALONE_THERE, comes(), looks(2)], True),
+        (WAITS, [*ALONE_THERE, at("reset"), comes(), at("round"), looks(0)], True),
+        (WAITS, [*ALONE_THERE, comes(most=4), looks(0)], False),
+        (WAITS, [*ALONE_THERE, comes(), comes("r1"), looks(0)], False),
+        (WAITS, [*ALONE_THERE, comes("r1"), at("round", effects=[LEFT]), comes(), looks(0)], False),
+        (WAITS, [("drain", {}, DONE[2], [(1, 0)], KEPT_BELOW, []), comes(), looks(0)], False),
+        (WAITS, [*ALONE_THERE, comes(), at("lose", KEPT_BELOW[1:]), looks(0)], False),
+        (WAITS, [*ALONE_THERE, comes(), at("storage", bad=1), looks(0)], False),
+        (WAITS, [*ALONE_THERE, at("detach"), comes(), looks(0)], False),
+        (WAITS, [*ALONE_THERE, at("detach"), at("attach"), comes(), looks(0)], True),
+        (WAITS, [*ALONE_THERE, comes(), at("abort", effects=[["end", "r0", "aborted"]]), at("round")], False),
+        (WAITS, [("drain", {}, DONE[2], [], [(1, 0), (2, 0), (2, 1)], []), comes(), looks(0)], False),
+        (STATES_BELOW, [*ALONE_THERE, comes(), looks(0)], True),
+        (STATES_BELOW, [("drain", {}, DONE[2], [], KEPT_BELOW[:3], []), comes(), looks(2)], False),
+        (BELOW, [*ALONE_THERE, comes(), looks(0)], False),
+    ],
+    ids=[
+        "all", "less", "behind a reset", "no room", "another one", "behind another one", "on the host", "lost",
+        "gone bad", "away", "back", "aborted", "window not whole", "state", "state before", "not promised",
+    ],
+)  # fmt: skip
+def test_what_is_below_is_found_by_who_waits_for_it_alone(world: World, did: list[Any], told: bool) -> None:
+    oracle, ghost = TreeFromBelowOracle(world), Ghost(world)
+    found = []
+    for op, args, result, host, storage, effects in did:
+        assert [broken for effect in effects for broken in ghost.apply(effect) or ()] == []
+        step = Step(op, args, effects=effects, result=result, state=on_both(host, storage))
+        found += [(v.rule, v.oracle) for v in oracle.step(step, ghost)]
+    assert found == ([("O6", "what the tier below has is not found")] if told else [])

@@ -337,6 +337,21 @@ def _unwritten(scheduler) -> None:
     _patch(scheduler.tree_cache, "write_backup_storage", lambda _node: None)
 
 
+def _unread_state(scheduler) -> None:
+    """States are not read from the storage."""
+    _unstored_part(scheduler, "MAMBA", on="PREFETCH")
+
+
+def _unread_window(scheduler) -> None:
+    """Nor are slots of the window."""
+    _unstored_part(scheduler, "SWA", on="PREFETCH")
+
+
+def _unread(scheduler) -> None:
+    """Nothing is read from the storage."""
+    _patch(scheduler.tree_cache, "prefetch_from_storage", lambda *_what, **_how: None)
+
+
 def _takes_too_much(scheduler) -> None:
     """An eviction from the host goes on until nothing is left."""
     core = scheduler.tree_cache.tree_core
@@ -545,6 +560,9 @@ _FAULTS = {
         _unwritten,
         _unwritten_state,
         _unwritten_window,
+        _unread,
+        _unread_state,
+        _unread_window,
         _takes_too_much,
         _stops_early,
         _tells_less,

@@ -371,8 +371,21 @@ class Host:
         if not STATES_BELOW:
             return {}
         if self.storage is not None:
-            return {"below": ["host", "storage"]}
+            return {"below": ["host", "storage"]} | self._waits
         return {"parts": ["host"]} if self.policy == "write_through" else {}
+
+    @property
+    def _waits(self) -> dict:
+        """What who waits for a storage gets of it: as much as a load is worth, where there is room on all tiers.
+
+        Of a drafter with layers of its own how far a page is known is another matter.
+        """
+        if self.cache.prefetch_stop_policy != "wait_complete" or self.memory.pairs:
+            return {}
+        kinds = zip(self.memory.components, self.sizes, strict=True)
+        pages = [self.memory.pages, *(size for kind, size in kinds if not kind.is_mamba)]
+        pages += [self.memory.window_pages] if self.memory.window else []
+        return {"waits": [max(self.cache.load_back_threshold, self.cache.prefetch_threshold), min(pages) * self.page]}
 
     def locks(self) -> list[tuple]:
         """Return each copy that holds a lock: a name, the node, and whether its lock has let go of the window."""
