@@ -263,6 +263,7 @@ FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
     "wrong relay": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("P6", "other tokens were run")),
     "early free": ([add([1, 5], most=3), *rounds(1)], ("R2", "a page in two places")),
     "lost abort": ([add([1, 5], most=3), ("abort", {"i": 0}), *rounds(1)], ("R7", "an abort that is lost")),
+    "unkept": ([add([1, 5], most=6), *rounds(*[1] * 6)], ("R7", "what a request computed is not in the tree")),
     "never admits": ([add([1, 5], most=3), *rounds(1)], ("L1", "requests that never end")),
     "early window": ([add([1, 5], most=9), *rounds(*[1] * 9)], ("P6", "a forward pass read")),
     "uncopied state": ([add([1, 5]), *rounds(1), add([1, 7]), *rounds(1)], ("P6", "a state was taken")),

@@ -93,7 +93,7 @@ def test_who_computes_takes_something_out_only_where_too_few_pages_are_free(
     assert told(CACHED, before, step(op, had, *effects)) == NOTHING
 
 
-@pytest.mark.parametrize("op", ["finish", "process"])
+@pytest.mark.parametrize("op", ["finish", "process", "round"])
 def test_what_a_request_computed_is_in_the_tree_when_it_has_finished(op: str) -> None:
     def ends(nodes: list[TreeNode], *effects: Effect) -> Told:
         return told(CACHED, step("add", [], comes("r0", 0, 1, 1, 1, 3)), step(op, nodes, *effects))
@@ -102,6 +102,12 @@ def test_what_a_request_computed_is_in_the_tree_when_it_has_finished(op: str) ->
     assert ends([A], *over("r0", 5)) == ends([], *over("r0", 2)) == NOT_IN_TREE
     assert ends([A], *over("r0", 3)) == ends([], *over("r0", 1)) == NOTHING, "they fill no page more"
     assert ends([], *over("r0", 5, "aborted")) == ends([], ["end", "r0", "finished"]) == NOTHING
+    windows = world(Group("window", 2, 4), finished="cached")
+    assert told(windows, step("add", [], comes("r0", 0, 1)), step(op, [], *over("r0", 2))) == (
+        NOTHING if op == "round" else NOT_IN_TREE
+    )
+    turn = step("turn", [], comes("r0", 0, 1, 1, 1, 3))
+    assert told(CACHED, turn, step(op, [], *over("r0", 5))) == NOTHING, "the conversation keeps it"
 
 
 # ---------------------------------------------------------------------------------------------------- order of eviction

@@ -1,8 +1,9 @@
 """What a prefix tree must have: what a request computed, from its end on (R7), until something wants room (R6).
 
 Judged where the world's notes say that ``finished`` is ``cached``, by the tree's nodes, of the operations ``finish``,
-``process`` and ``probe``: what they evict they evict before a request checks in, or not at all. Who computes (``add``,
-``run``) evicts nothing where as many pages are free as that takes, and one more for each pass.
+``process``, ``probe`` and ``round``: what they evict they evict before a request checks in, or not at all. Who computes
+(``add``, ``run``) evicts nothing where as many pages are free as that takes, and one more for each pass. What the turns
+of a conversation (``turn``) compute is the conversation's.
 """
 
 from collections.abc import Iterator
@@ -23,14 +24,22 @@ class CheckInOracle:
         self._page = world.groups[0].block
         self._copies_states = any(group.kind == "mamba" for group in world.groups)
         """A request that goes on leaves a copy of its state in the tree, for which something may have to go."""
+        # SGLang checks a request of windows alone in up to where its prompt branches off, if it ends at once.
+        kinds = {group.kind for group in world.groups}
+        self._ends = {"finish", "process"} | ({"round"} if "mamba" in kinds or "window" not in kinds else set())
+        """The operations in which a request's end is its check-in."""
         self._there: set[int] = set()
         """The prefixes of the last state, one for each token on the device."""
         self._device, self._is_alone = next(iter(world.tiers)), len(world.groups) == 1
         self._room = 0
         """Pages that were free in the last state."""
+        self._turns: set[str] = set()
+        """The requests that are turns of a conversation."""
 
     def step(self, step: Step, ghost: Ghost) -> Iterator[Violation]:
         """Yield what is not there, and should be."""
+        if step.op == "turn":
+            self._turns |= {effect[1] for effect in step.effects if effect[0] == "request"}
         tree = step.state.tree if self._is_told and step.state is not None else None
         if tree is None or tree.nodes is None:
             return
@@ -43,9 +52,10 @@ class CheckInOracle:
         processed = {effect[1]: effect[2] for effect in step.effects if effect[0] == "processed"}
         if self._copies_states and len(processed) > 1:
             return
-        if step.op in ("finish", "process"):
-            ended = [effect[1] for effect in step.effects if effect[0] == "end" and effect[2:] == ["finished"]]
-            yield from self._lost({r: processed[r] for r in ended if r in processed}, there, ghost)
+        if step.op in self._ends:
+            finished = {effect[1] for effect in step.effects if effect[0] == "end" and effect[2:] == ["finished"]}
+            ended = [r for r in processed if r in finished - self._turns]
+            yield from self._lost({r: processed[r] for r in ended}, there, ghost)
         if step.op in ("process", "probe") and not self._copies_states and not before <= there:
             text = f"{step.op} takes {len(before - there)} tokens out of the tree, and wants no room"
             yield Violation("R6", "evicted for nothing", text, (step.op,))

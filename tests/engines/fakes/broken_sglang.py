@@ -50,6 +50,14 @@ def _early_free(scheduler) -> None:
     _patch(scheduler, "process_batch_result", processed)
 
 
+def _unkept(scheduler) -> None:
+    """Of a request that has finished nothing that it made goes into the tree."""
+    cache = scheduler.tree_cache
+    name = "checkpoint" if hasattr(cache, "checkpoint") else "insert_req"  # The latter before 0.5.22.
+    keep = getattr(cache, name)
+    _patch(cache, name, lambda req, **how: None if req.finished() else keep(req, **how))
+
+
 def _lost_abort(scheduler) -> None:
     """Aborts are not heard."""
     from sglang.srt.managers.io_struct import AbortReq
@@ -532,6 +540,7 @@ _FAULTS = {
         _kept_reserve,
         _counted_draft,
         _no_reserve,
+        _unkept,
         _lost_abort,
         _never_admits,
         _lost_token,
