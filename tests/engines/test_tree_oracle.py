@@ -599,6 +599,15 @@ def at(op: str, storage: list[tuple[int, int]] = KEPT_BELOW, effects: Any = (), 
     return op, args, None, [], storage, [*effects]
 
 
+def test_an_attach_that_is_refused_brings_no_tier_back() -> None:
+    """It was told as not handed on (O9)."""
+    steps = [Step("detach", {}, result=True, state=on_both([], [])), Step("attach", {}, result=False)]
+    steps.append(Step(*DONE[:2], result=DONE[2], state=on_both([(7, 0)], [])))
+    steps[1].state = on_both([], [])
+    oracle, ghost = TreeBelowOracle(BELOW), Ghost(BELOW)
+    assert [v for step in steps for v in oracle.step(step, ghost)] == []
+
+
 @pytest.mark.parametrize(
     ("world", "did", "told"),
     [

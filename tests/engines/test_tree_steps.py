@@ -106,6 +106,13 @@ def test_what_a_request_computed_is_in_the_tree_when_it_has_finished(op: str) ->
     assert told(windows, step("add", [], comes("r0", 0, 1)), step(op, [], *over("r0", 2))) == (
         NOTHING if op == "round" else NOT_IN_TREE
     )
+    verified: list[Effect] = [
+        ["append", "r0", [1]],
+        ["output", "r0", 5, 1, None, [0, 1, 1, 1, 3], [1], 0, 1],
+        *over("r0", 8),
+    ]
+    assert ends([A], *verified) == NOT_IN_TREE
+    assert ends([node(-1, [0, 1, 1, 1], 0, 2)], *verified) == NOTHING, "the third page was verified, and is nobody's"
     turn = step("turn", [], comes("r0", 0, 1, 1, 1, 3))
     assert told(CACHED, turn, step(op, [], *over("r0", 5))) == NOTHING, "the conversation keeps it"
 

@@ -28,9 +28,9 @@ class Below:
 
     def spoils(self, step: Step) -> bool:
         """Take in a step; return whether something goes bad (``bad``), or it is one between ``detach`` and
-        ``attach``: then what goes to the lower tier, or comes from it, may be lost."""
+        ``attach`` that is not refused: then what goes to the lower tier, or comes from it, may be lost."""
         was_away = self._is_away
-        self._is_away = step.op == "detach" or (was_away and step.op != "attach")
+        self._is_away = step.op == "detach" or (was_away and (step.op != "attach" or step.result is False))
         return was_away or self._is_away or bool(step.args.get("bad"))
 
     def entries(self, state: State) -> tuple[set[Entry], set[Entry]]:

@@ -7,7 +7,6 @@ from ..ghost import Ghost
 from ..ghost.requests import Request
 from ..record import State, Step, World
 from ..violation import Violation, of_request
-from .needed import first_needed
 from .tree_below import Below, is_done
 
 __all__ = ["TreeFromBelowOracle"]
@@ -89,10 +88,10 @@ class TreeFromBelowOracle:
         return next((n * self._page for n in range(whole, 0, -1) if self._suffices(request, n, there)), 0)
 
     def _suffices(self, request: Request, pages: int, there: Set[Entry]) -> bool:
-        """Of a window a page more is asked for than the next token attends to: a release reads whole pages of it."""
+        """Of a window so many pages are asked for as what the next token reads fills: perhaps one more than that."""
         for g, group in enumerate(self._groups[1:], start=1):
-            first = pages - 1 if group.kind == "mamba" else first_needed(group, pages * self._page) // self._page - 1
-            if any((request.keys[n], g) not in there for n in range(max(0, first), pages)):
+            last = 1 if group.kind == "mamba" else -(-((group.window or 1) - 1) // self._page)
+            if any((request.keys[n], g) not in there for n in range(max(0, pages - last), pages)):
                 return False
         return True
 

@@ -143,8 +143,8 @@ class SchedulerLevel(Level):
         ordered = {"reuse": "ordered"} if options.window else {}
         notes = {"dialect": {**ordered, "leaves": self.memory.left}}
         notes |= {"sampled": "processed"} | ({} if self.events else {"keys": "tokens"})
-        # Of drafts more may have been verified than the request has when it ends.
-        notes |= {} if options.drafts else {"finished": "cached"}
+        # Of a drafter with layers of its own how much fills a page is another matter.
+        notes |= {} if self.memory.pairs else {"finished": "cached"}
         self.world = self.memory.world | {"notes": notes}
         self.own_tiers = ("device",)
         """Those whose entries the release's events are about."""
