@@ -258,7 +258,7 @@ def test_a_turn_goes_on_behind_drafts(answer: Answers) -> None:
 
 
 FAULTS: dict[str, tuple[list[Op], tuple[str, str]]] = {
-    "no release": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("L2", "exception")),
+    "no release": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("R7", "what a request computed is not in the tree")),
     "no unlock": ([add([1, 5], most=2), *rounds(1, 1, 1)], ("R3", "lock_ref and locks")),
     "wrong relay": ([add([1, 5], most=3), *rounds(1, 1, 1)], ("P6", "other tokens were run")),
     "early free": ([add([1, 5], most=3), *rounds(1)], ("R2", "a page in two places")),
