@@ -35,19 +35,14 @@ def replay_line(target: str, path: str) -> str:
     return f"kvproof replay {shlex.quote(path)} --target {shlex.quote(target)}"
 
 
-def _further_in(text: str) -> str:
-    """A text of several lines, as pytest makes of an assert of the user's, below the words that it begins behind."""
-    return text.replace("\n", "\n    ")
-
-
 def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> Iterator[str]:
     """Lines that say what is wrong, which rule that breaks, what led there, and how to see it again."""
     violation = found.violation
     yield f"{violation.rule} {violation.oracle}: {target}, level {case.level}"
-    yield f"  what: {_further_in(violation.text)}"
+    yield f"  what: {violation.text}"
     yield from _held_by(found)
     for other in found.also[:3]:
-        yield f"  also: {other.rule} {other.oracle}: {_further_in(other.text)}"
+        yield f"  also: {other.rule} {other.oracle}: {other.text}"
     if violation.oracle == GARBAGE and target.startswith("exec:"):
         yield f"  kvproof protocol-check {shlex.quote(target)} says more"
     rule = RULES.get(violation.rule)
@@ -224,7 +219,9 @@ def short(value: Any, *, brackets: bool = True) -> str:
 def story(kind: Adapter, case: Case, found: Verdict) -> str:
     """What is wrong with a manager, what led there, and a test that shows it again."""
     test = "\n".join(f"    {line}".rstrip() for line in regression_test(kind, case, found).splitlines())
-    return "\n".join([*tell(kind.__qualname__, case, found), *_hints(kind, found), "  a test to keep:", "", test, ""])
+    # A text of several lines, as pytest makes of an assert of the user's, stands below where it begins.
+    told = (line.replace("\n", "\n    ") for line in tell(kind.__qualname__, case, found))
+    return "\n".join([*told, *_hints(kind, found), "  a test to keep:", "", test, ""])
 
 
 def _hints(kind: Adapter, found: Verdict) -> Iterator[str]:
