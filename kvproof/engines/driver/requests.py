@@ -266,14 +266,13 @@ class _Player:
         self._add_start([*first, *[0] * self._most][: self._most])
 
     def crowded(self) -> None:
-        """One that grows as far as it may, beside one that stays: in the end there is room for it only where what it
+        """One that grows beside another one, where the two have all there is: there is room for it only if what it
         needs no more is given up."""
         self._drain()
         self._add_start([1])
-        self._add_start(first := [2] * (1 + self._most // 2))
-        for at in range(len(first), self._most, self._capabilities.tokens_per_grow):
-            tokens = [2] * min(self._capabilities.tokens_per_grow, self._most - at)
-            self._add("grow", request=f"r{len(self._prompts) - 1}", tokens=tokens)
+        self._add_start([2] * max(1, self._most - self._size))
+        for _ in range(2):
+            self._add("grow", request=f"r{len(self._prompts) - 1}", tokens=[2])
 
     def _add_start(self, prompt: list[int], **more: Any) -> None:
         self._add("start", request=f"r{len(self._prompts)}", prompt=prompt, **more)
