@@ -27,6 +27,12 @@ another."""
 _ALL = 99
 """More copies than there are."""
 
+_WORTH, _ROOMY = 12, 20
+"""So many tokens are worth a load, in pages of any size; and some more behind them."""
+
+_POOLS = ("pages", "host_pages", "window_pages", "host_window_pages")
+"""The pools of whole pages that a setup may have."""
+
 _SIZES = tuple(range(24, 0, -1))
 """Pages of the host, the simplest first: with room for all, nothing has to go."""
 
@@ -162,16 +168,18 @@ _ANY: dict[str, st.SearchStrategy[Any]] = {
 def _from_below(case: Case) -> Case:
     """The case, whose first request was served before and is in the storage alone, where its release has found it.
 
-    Of most it is a prompt that is worth a load in whole pages of any size, and who comes then goes on behind its end:
-    there a state is of use.
+    Of most it is a prompt that is worth a load in whole pages of any size, all pools have room for it, and who comes
+    then goes on behind its end: there a state is of use. Some of these have all that is read before others come.
     """
     first, *rest = case.ops
-    again = first
-    if first[0] != "add" or first[1]["most"] % 2 == 0:
-        first = ("add", {"runs": [[1, 12]], "most": 1})
-        again = ("add", {"keep": 12, "runs": [[2, 1]], "most": 2})
+    again, setup = first, case.setup
     found: list[Op] = [("storage", {"queries": _ALL}), ("round", {"tokens": [0]})]
-    return Case(case.level, case.setup, [first, ("drain", {}), ("reset", {}), again, *found, *rest])
+    if first[0] != "add" or first[1]["most"] % 2 == 0:
+        first = ("add", {"runs": [[1, _WORTH]], "most": 1})
+        again = ("add", {"keep": _WORTH, "runs": [[2, 1]], "most": 2})
+        setup = _with_at_least(2 + -(-_ROOMY // setup["page"]), setup, *_POOLS)
+        found += [("storage", dict.fromkeys(_THREADS, _ALL)), ("round", {"tokens": [0]})] * (len(rest) % 2)
+    return Case(case.level, setup, [first, ("drain", {}), ("reset", {}), again, *found, *rest])
 
 
 def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
@@ -186,7 +194,11 @@ def _setup(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[Setup]:
 
 def _roomy(setup: Setup) -> Setup:
     """Room on the device for what a release finds worth loading, and a token more."""
-    return scheduler.sound({**setup, "pages": max(setup["pages"], -(-20 // setup["page"]))})
+    return _with_at_least(-(-_ROOMY // setup["page"]), setup, "pages")
+
+
+def _with_at_least(pages: int, setup: Setup, *pools: str) -> Setup:
+    return scheduler.sound({**setup, **{name: max(setup[name], pages) for name in pools if name in setup}})
 
 
 def _cases(setups: st.SearchStrategy[Setup], plays: "list[Play] | None" = None) -> st.SearchStrategy[Case]:
