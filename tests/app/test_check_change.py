@@ -109,7 +109,7 @@ def test_a_change_that_mends_one_thing_and_breaks_another(
 ) -> None:
     monkeypatch.chdir(suite(tmp_path, MINE + HEAD))
     sides = ["--base", "python:test_mine.py:Wrong", "--head", "python:test_mine.py:Deaf"]
-    options = ["--examples", "120", "--time", "8", "--traces", "out", "--json", "report.json"]
+    options = ["--examples", "120", "--time", "60", "--traces", "out", "--json", "report.json"]  # Cases, not the clock.
     assert cli.run(["check-change", *sides, *options]) == 1
     shown = capsys.readouterr().out
     report = json.loads(Path("report.json").read_text())
