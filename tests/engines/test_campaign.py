@@ -317,8 +317,9 @@ def test_a_process_that_is_killed_loses_no_finding_and_is_noticed(tmp_path: Path
         assert campaign.lost == 1
         assert not campaign.gaps
     assert len(store.slices()) == 1, "it goes on"
-    # What came of one that there was no time to finish is told again.
-    told = [s.finding.violation.signature for s in store.sightings().values() if not s.finding.was]
+    # What came of one that there was no time to finish is told again; on a busy machine it may need more than another.
+    found = [sighting.finding for sighting in store.sightings().values()]
+    told = [(finding.violation.signature, finding.needs) for finding in found if not finding.was]
     assert len(set(told)) == len(told)
 
 
