@@ -131,18 +131,27 @@ func (h *hostSide) holds() object {
 		}
 	}
 	for _, l := range h.loads {
-		for _, table := range l.tables {
-			for _, block := range table {
-				if l.aborted && !(h.layers.NullBlock && block == 0) {
-					device = append(device, block)
-				}
-			}
+		if l.aborted {
+			device = append(device, h.blocksOf(l)...)
 		}
 		for _, pair := range l.copies {
 			host = append(host, pair[0])
 		}
 	}
 	return object{"device": device, "host": host}
+}
+
+// blocksOf returns the blocks of a load's tables, but the one that stands for none.
+func (h *hostSide) blocksOf(l *load) []int {
+	blocks := []int{}
+	for _, table := range l.tables {
+		for _, block := range table {
+			if !h.layers.NullBlock || block != 0 {
+				blocks = append(blocks, block)
+			}
+		}
+	}
+	return blocks
 }
 
 func places(from, to string, pairs [][2]int) [][]any {

@@ -95,9 +95,10 @@ def _seen(finding: Finding, sightings: dict[str, Sighting], known: Sequence[Know
     name, first = min(sightings.items(), key=lambda item: len(item[1].finding.case.ops))
     listed = Listed(known, first.engine, first.version)
     told = looked_up(finding, listed)
+    if told.expected is not None:
+        return Seen(name, first, told.expected, None)
     here = [looked_up(sighting.finding, listed).expected for sighting in sightings.values()]
-    expected = told.expected or (here[0] if all(here) else None)
-    return Seen(name, first, expected, None if expected else told.perhaps)
+    return Seen(name, first, here[0], None) if all(here) else Seen(name, first, None, told.perhaps)
 
 
 def partings_of(store: Store) -> list[Parting]:

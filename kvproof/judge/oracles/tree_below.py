@@ -24,7 +24,7 @@ class Below:
     def of(cls, world: World) -> "Below | None":
         """What a world says of them, if it does."""
         named = world.notes.get("below")
-        return cls(*map(str, named)) if isinstance(named, list) and len(named) == 2 else None
+        return cls(*named) if named else None
 
     def spoils(self, step: Step) -> bool:
         """Take in a step; return whether something goes bad (``bad``), or it is one between ``detach`` and

@@ -37,7 +37,8 @@ class TreeFromBelowOracle:
         self._groups = world.groups
         self._page = world.groups[0].block
         self._below = Below.of(world)
-        self._least, self._room = _numbers(world)
+        said: tuple[int, int] = world.notes.get("waits") or (0, 0)
+        self._least, self._room = said
         self._waiting: _Waiting | None = None
         self._is_first = True
         """Whether nobody came since all was done."""
@@ -94,10 +95,3 @@ class TreeFromBelowOracle:
             if any((request.keys[n], g) not in there for n in range(max(0, pages - last), pages)):
                 return False
         return True
-
-
-def _numbers(world: World) -> tuple[int, int]:
-    said = world.notes.get("waits")
-    if not isinstance(said, list) or len(said) != 2 or not all(isinstance(n, int) for n in said):
-        return 0, 0
-    return said[0], said[1]
