@@ -100,7 +100,7 @@ class CallsTogether(Scheduler):
             return SKIPPED
         if cancel:
             calls[cancel[0] % len(calls)].cancel_at = cancel[1] if len(cancel) > 1 else 0
-        run(self._go_on(calls, Turns(order, self)))
+        run(self._go_on(calls, Turns(self, order)))
         self._raise_for_failed()
         return {each.name: each.task.result() for each in calls if each.task is not None}
 
@@ -171,7 +171,7 @@ class CallsTogether(Scheduler):
                 return whole(answer)
             alone = Call("nothing else is under way", lambda _: waited(answer))
             alone.method, alone.is_alone = method, True
-            run(self._go_on([alone], Turns((), self)))
+            run(self._go_on([alone], Turns(self)))
             self._raise_for_failed()
             return None if alone.task is None else alone.task.result()
 
@@ -191,7 +191,7 @@ class CallsTogether(Scheduler):
             return
         rest = Call("", lambda _: _at_rest(loop.begun - self._endless, bool(self._endless)))
         rest.is_alone = True
-        run(self._go_on([rest], Turns((), self)))
+        run(self._go_on([rest], Turns(self)))
         self._endless = {task for task in loop.begun if not task.done()}
 
     # -------------------------------------------------------------------------------------------- whose turns they are

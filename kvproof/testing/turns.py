@@ -36,6 +36,9 @@ _PATIENCE = 0.2
 _GRACE = 0.05
 """So many seconds a task has to end that is cancelled for good."""
 
+_ITSELF = 1
+"""So many files a loop listens to that listens to nobody: the one by which threads wake it."""
+
 _THREADS = frozenset(threading.enumerate())
 """Those that no manager has started."""
 
@@ -59,12 +62,14 @@ class Player(Protocol):
 class Turns:
     """Who may go on, and in which order they do."""
 
-    def __init__(self, order: Sequence[int], player: Player) -> None:
+    def __init__(self, player: Player, order: Sequence[int] | None = None) -> None:
         """Give turns by the numbers of an order: each chooses among those who may go on.
 
         The first of them has waited for longest. Behind the order's end it is always that one: nobody waits for ever.
+        Without an order there is one call, which waits for nobody else but for tasks that it has begun.
         """
-        self._order, self.player = iter(order), player
+        self._order, self.player = iter(order or ()), player
+        self.is_for_one = order is None
         self._gates: list[asyncio.Future[None]] = []
         self._taken = 0
 
@@ -176,8 +181,10 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[Any]:
         """Listen for so long, in seconds; while turns are given, give one."""
         turns = self._loop.turns
-        if turns is None or timeout == 0:
+        if turns is None:
             return super().select(timeout)
+        if timeout == 0:  # Somebody goes on. What threads bring is there unasked, and to ask the system takes longest.
+            return super().select(0) if len(self.get_map()) > _ITSELF else []
         return self._loop.idle(turns, timeout, super().select)
 
 
@@ -222,8 +229,11 @@ def _stepped(loop: Loop, coro: Coroutine[Any, Any, Any]) -> Generator[Any, Any, 
 
 
 def _turn(loop: Loop) -> Iterator[Any]:
-    if loop.turns is not None:
-        yield from loop.turns.gate(loop).__await__()
+    """Wait for a turn. Who is alone has it at once, as long as that does not go on for ever."""
+    turns = loop.turns
+    if turns is None or (turns.is_for_one and len(loop.begun) == 1 and not turns.is_endless()):
+        return
+    yield from turns.gate(loop).__await__()
 
 
 _OWN = (os.path.dirname(asyncio.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
