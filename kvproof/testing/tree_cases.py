@@ -12,7 +12,7 @@ from ..engines.cases import Op
 from ..engines.driver import requests
 from ..judge.oracles.tree_answers import TreeAnswersOracle
 from ..judge.record import TOGETHER, Capabilities, Case, World
-from .tree_scenes import SCENE, SCENES, tree_scenes
+from .tree_scenes import SCENE, SCENES, tree_scenes, tree_uses
 from .tree_system import LEVEL
 
 __all__ = ["more_oracles", "profiles"]
@@ -34,11 +34,14 @@ def profiles(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Case]]:
         name: cases.map(lambda case: _of_tree(case, evicts=evicts))
         for name, cases in requests.profiles(drawn, _OFTEN).items()
     }
+    setups = requests.setups(capabilities)
+    plays = st.binary(min_size=SCENES[0] * SCENE, max_size=SCENES[1] * SCENE)
+    if evicts:
+        uses = st.builds(lambda setup, play: tree_uses(LEVEL, capabilities, setup, play), setups["again"], plays)
+        found["again"] = st.one_of(found["again"], uses)
     if TOGETHER not in capabilities.operations:
         return found
-    setups = requests.setups(capabilities)["overlap"]
-    plays = st.binary(min_size=SCENES[0] * SCENE, max_size=SCENES[1] * SCENE)
-    scenes = st.builds(lambda setup, play: tree_scenes(LEVEL, capabilities, setup, play), setups, plays)
+    scenes = st.builds(lambda setup, play: tree_scenes(LEVEL, capabilities, setup, play), setups["overlap"], plays)
     usual = {name: st.one_of(cases, scenes) for name, cases in found.items()}
     return {"scenes": scenes, **usual}
 

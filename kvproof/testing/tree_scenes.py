@@ -1,5 +1,9 @@
-"""Scenes of calls of a prefix tree that overlap: what was computed is there and nobody holds it, or somebody does who
-goes; then some look for it, branch off from it, or let go of it, while others evict.
+"""Scenes of a prefix tree.
+
+Of calls that overlap: what was computed is there and nobody holds it, or somebody does who goes; then some look for it,
+branch off from it, or let go of it, while others evict. Of one call after the other: requests come and go, the last of
+them with no more than another one had; then leaves go. What that one went through was used last, though it has brought
+nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from ..engines.cases import Op, Setup
 from ..judge.record import TOGETHER, Capabilities, Case
 from .orders import goes_on
 
-__all__ = ["SCENE", "SCENES", "tree_scenes"]
+__all__ = ["SCENE", "SCENES", "tree_scenes", "tree_uses"]
 
 SCENES = (2, 5)
 """So many scenes a case has."""
@@ -31,6 +35,14 @@ def tree_scenes(level: str, capabilities: Capabilities, setup: Setup, play: byte
     return Case(level, stage.setup, stage.ops)
 
 
+def tree_uses(level: str, capabilities: Capabilities, setup: Setup, play: bytes) -> Case:
+    """The case of these numbers, of one call after the other: so many for a scene."""
+    stage = _Stage(setup, capabilities)
+    for at in range(0, len(play) - SCENE + 1, SCENE):
+        stage.uses(iter(play[at : at + SCENE]))
+    return Case(level, stage.setup, stage.ops)
+
+
 class _Stage:
     """Makes scenes of numbers."""
 
@@ -41,7 +53,8 @@ class _Stage:
         self._can = {*capabilities.operations}
         self._has_salts = "salt" in capabilities.tenants
         self._running: list[str] = []
-        self._count = 0
+        self._started: list[dict[str, Any]] = []
+        """What every request has come with."""
 
     def scene(self, dice: Iterator[int]) -> None:
         """Some come and go, or stay; some calls overlap; and what was there is asked for again."""
@@ -60,6 +73,20 @@ class _Stage:
             self._finish()
         self._start(next(dice))
         self._finish()
+
+    def uses(self, dice: Iterator[int]) -> None:
+        """Some come and go, the last one with a part of what another had, and a token behind it; then leaves go, and
+        in the end all of them."""
+        coming = 2 + next(dice) % 2
+        for _ in range(coming):
+            self._start(next(dice))
+            self._finish()
+        of = self._started[-coming]
+        within = max(1, len(of["prompt"]) // self._page - 1)
+        self._come({**of, "prompt": [*of["prompt"][: (1 + next(dice) % within) * self._page], 0]})
+        self._finish()
+        for pages in (1 + next(dice) % 4, self._pages):
+            self.ops.append(("evict", {"tokens": pages * self._page}))
 
     def _begin(self, which: int, a: int, staying: list[str]) -> None:
         """Begin an operation; each of those on who is there is on another one."""
@@ -82,15 +109,19 @@ class _Stage:
 
     def _start(self, a: int, *, begins: bool = False) -> None:
         """A request whose prompt branches off from others behind some pages, and ends with a page or a token behind."""
-        request = f"r{self._count}"
-        self._count += 1
         same, other, ends = a % 4, a // 4 % 3, a // 12 % 2
         prompt = [0] * same * self._page + [1 + a // 24 % 2] * other * self._page
         prompt = [*prompt, *[0] * ends][: self._pages * self._page] or [0]
-        args: dict[str, Any] = {"request": request, "prompt": prompt}
+        args: dict[str, Any] = {"prompt": prompt}
         if self._has_salts and a // 48 == 1:
             args["salt"] = "a"
+        self._come(args, begins=begins)
+
+    def _come(self, args: dict[str, Any], *, begins: bool = False) -> None:
+        request = f"r{len(self._started)}"
+        self._started.append(args)
         self._running.append(request)
+        args = {"request": request, **args}
         self.ops.append(("begin", {"op": "start", **args}) if begins else ("start", args))
 
     def _finish(self) -> None:

@@ -58,6 +58,19 @@ class EvictsTheYoungest(Radix):
         return max(leaves, key=lambda node: node.used)
 
 
+class ForgetsAShortVisit(Radix):
+    """A match that ends within a node is no use of the part that it went through."""
+
+    def match(self, tokens: Sequence[int], namespace: str | None = None) -> tuple[list[int], Node]:
+        before = {id(node): node.used for node in self.nodes()}
+        slots, node = super().match(tokens, namespace)
+        if node.children and len(node.children) == 1:
+            (below,) = node.children.values()
+            if id(node) not in before and id(below) in before:
+                node.used = below.used = before[id(below)]
+        return slots, node
+
+
 class EvictsTooMuch(Radix):
     """Eviction goes on when enough is free."""
 
@@ -166,6 +179,7 @@ FAULTS: dict[type[Radix], str] = {
     EvictsLocked: "R6",
     EvictsInnerNodes: "R6",
     EvictsTheYoungest: "R6 (order)",
+    ForgetsAShortVisit: "R6 (order)",
     EvictsTooMuch: "R6",
     EvictsTooLittle: "R6",
     FreesTwice: "R2",
