@@ -69,6 +69,7 @@ _KINDS: Mapping[str, Kind] = {
     "exact": _FLAG,
     "isolated": _FLAG,
     "eager": _FLAG,
+    "in_parts": _FLAG,
     "overlaps": _FLAG,
     "namespaces": _FLAG,
 }

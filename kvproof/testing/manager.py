@@ -73,6 +73,10 @@ class BlockManager:
     tokens_per_grow: ClassVar[int] = 3
     """How many sampled tokens one step may add, at most: 1 for a manager without speculative decoding."""
 
+    in_parts: ClassVar[bool] = True
+    """Whether a prompt may be computed in parts (chunked prefill). False for a manager that registers all of a prompt
+    when it is let in: then each is computed at once, up to its end. Only what a load did not bring comes later."""
+
     tenants: ClassVar[tuple[str, ...]] = ()
     """What its keys depend on beside tokens: ``salt``, ``adapter``. Unlocks requests that have one (P13)."""
 

@@ -186,9 +186,9 @@ class OverlappingSystem(CallsTogether, LoadingSystem):
         return not (blocks or on_host) or (is_held and not self._upset)
 
     async def _takes(self, each: Call, request: Request, found: Tables, most: int) -> bool:
-        length, external = len(request.tokens), self._layout.length(request.on_host) * self._size
+        external = self._layout.length(request.on_host) * self._size
         request.cached = len(found[0]) * self._size + external
-        until = min(length, request.cached + (most or length))
+        until = self._first_end(request, most)
         table = await self._allocated(each, request, until)
         if table is None:
             self._forget_found(request)

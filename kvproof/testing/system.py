@@ -182,12 +182,12 @@ class System(Scheduler):
     def _admit(self, request: Request, most: int) -> bool:
         """Look up, hold, make room and compute; without room nothing has happened."""
         self._tell_keys(request)
-        size, length = self._size, len(request.tokens)
+        size = self._size
         found = self._layout.read(self._ask("lookup", request) if self._looks_up else [], "lookup")
         request.found = self._layout.as_told(found)
         external = 0 if self._host is None else self._found_there(self._host, request) * size
         request.cached = len(found[0]) * size + external
-        until = min(length, request.cached + (most or length))
+        until = self._first_end(request, most)
         table = self._allocate(request, until)
         if table is None:
             self._forget_found(request)
@@ -200,6 +200,11 @@ class System(Scheduler):
         self._admitted(request, table, found, external)
         self._compute(request, table, max(until, request.computed))
         return True
+
+    def _first_end(self, request: Request, most: int) -> int:
+        """Where the first forward pass of a request ends, of which so many tokens are wanted, or all (0)."""
+        length = len(request.tokens)
+        return min(length, request.cached + (most if most and self._kind.in_parts else length))
 
     def _begins_to_load(self, request: Request, table: Tables, found: Tables, external: int, until: int) -> None:
         """It holds its blocks, and waits for what comes from the host: `LoadingSystem` is what lets it."""

@@ -1445,6 +1445,7 @@ def test_the_timer_of_others_is_left_alone() -> None:
         ({"dialect": None}, "dialect is None; it is a dictionary"),
         ({"tenants": "salt"}, "tenants is 'salt'; it is a tuple of words"),
         ({"exact": "no"}, "exact is 'no'; it is true or false"),
+        ({"in_parts": 1}, "in_parts is 1; it is true or false"),
         ({"dialect": {"host_evicts": "lru"}}, "says by host_evicts what goes first; then host_cached() tells"),
         ({"kept_back": -1}, "kept_back is -1; it is a number of blocks"),
         ({"evict": None}, "evict is None; it is a method"),
