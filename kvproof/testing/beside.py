@@ -83,6 +83,7 @@ class _Case:
         case, size = _Case(), world.hash_block
         tokens: dict[str, list[int]] = {}
         tenants: dict[str, tuple[object, ...]] = {}
+        running: set[str] = set()
         for step in steps:
             for kind, *rest in step.effects:
                 if kind == "request":
@@ -92,9 +93,13 @@ class _Case:
                     tokens[rest[0]] += rest[1]
                 elif kind == "lookup":
                     case.admissions.append((rest[0], len(tokens[rest[0]])))
-            if step.op in ("start", "resume") and step.result is False:
+                    running.add(rest[0])
+                elif kind in ("end", "preempted"):
+                    running.discard(rest[0])
+            if step.op in ("start", "resume", "cut") and step.result is False:
                 r = step.args["request"]
-                case.admissions.append((r, len(tokens[r])))
+                if r not in running:  # A cut lets in who waits, too.
+                    case.admissions.append((r, len(tokens[r])))
         for r, line in tokens.items():
             case.lines[r] = case._numbered(tenants[r], line, size)
         return case
@@ -217,7 +222,7 @@ class _Run:
         """The machine refuses what was refused."""
         request, before = self._requests[step.args["request"]], self._machine.copy(self._state)
         a, most = request.admission, step.args.get("most") or 0
-        until = request.tokens + len(step.args.get("tokens", ()))
+        until = request.tokens + (0 if a is None else len(step.args.get("tokens", ())))
         if a is None:
             a, self._admitted = self._admitted, self._admitted + 1
             self._do("admit", a)

@@ -1673,6 +1673,16 @@ def test_a_pool_does_in_every_step_what_machine_p_does() -> None:
     assert_lockstep(type("SaysLess", (_Copies,), {"dialect": says_less}), examples=40, seconds=60)
 
 
+def test_who_waits_and_is_refused_where_a_result_is_not_waited_for_is_played_beside_the_machine() -> None:
+    operations = [
+        ("start", {"request": "r0", "prompt": [0, 0]}),
+        ("start", {"request": "r1", "prompt": [1, 1]}),
+        ("cut", {"request": "r1", "tokens": [0]}),
+        ("start", {"request": "r2", "prompt": [2, 2]}),
+    ]
+    assert_played(_Copies, {"blocks": 1, "block_tokens": 2}, operations, lockstep=True)
+
+
 @pytest.mark.parametrize(
     ("pool", "said"),
     [
