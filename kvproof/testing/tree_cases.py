@@ -36,11 +36,9 @@ def profiles(capabilities: Capabilities) -> dict[str, st.SearchStrategy[Case]]:
     }
     setups = requests.setups(capabilities)
     plays = st.binary(min_size=SCENES[0] * SCENE, max_size=SCENES[1] * SCENE)
-    if evicts:
-        uses = st.builds(lambda setup, play: tree_uses(LEVEL, capabilities, setup, play), setups["again"], plays)
-        found["again"] = st.one_of(found["again"], uses)
     if TOGETHER not in capabilities.operations:
-        return found
+        uses = st.builds(lambda setup, play: tree_uses(LEVEL, capabilities, setup, play), setups["again"], plays)
+        return {**found, "again": st.one_of(found["again"], uses)} if evicts else found
     scenes = st.builds(lambda setup, play: tree_scenes(LEVEL, capabilities, setup, play), setups["overlap"], plays)
     usual = {name: st.one_of(cases, scenes) for name, cases in found.items()}
     return {"scenes": scenes, **usual}
