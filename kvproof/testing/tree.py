@@ -116,6 +116,7 @@ class PrefixTree:
     def evict(self, tokens: int) -> Told[Iterable[int]]:
         """Drop leaves that nobody locks until so many slots are free or no such leaf is left; return those slots.
 
+        It may be asked for more than can be evicted: a tree that takes no such order is asked for what there is.
         Unlocks R6 and R2. Left out, the kit never runs out of slots; without `lock`, it asks only while nobody runs.
         """
         raise NotImplementedError

@@ -48,6 +48,29 @@ def test_a_planted_fault_is_found_by_the_rule_that_names_it(fault: type[Radix]) 
     assert time.process_time() - began < 10
 
 
+class _Strict(Radix):
+    """A tree that may not be asked to evict more than it can."""
+
+    def evict(self, wanted: int) -> list[int]:
+        assert wanted <= self.evictable
+        return super().evict(wanted)
+
+
+class _AskedForWhatThereIs(example.TestRadix):
+    """Its adapter, as docs/testing.md has it."""
+
+    kind = _Strict
+
+    def evict(self, tokens: int) -> list[int]:
+        return super().evict(min(tokens, self.tree.evictable))
+
+
+def test_a_tree_is_asked_for_more_than_it_can_evict_unless_its_adapter_asks_for_less() -> None:
+    assert {*fuzz_manager(driven(_Strict), seconds=60, findings=1).broken} == {"L2"}
+    for seed in range(3):
+        assert not fuzz_manager(_AskedForWhatThereIs, examples=60, seconds=60, seed=seed).broken
+
+
 def test_a_lock_that_is_not_released_is_told_once_and_not_as_an_order_of_eviction_too() -> None:
     fuzzed = fuzz_manager(driven(tree_faults.UnlocksOneNode), examples=400, seconds=60)
     assert {*fuzzed.broken} == {"R3"}

@@ -38,5 +38,5 @@ class TestPrefixTree(PrefixTree):
         raise NotImplementedError("fill in TestPrefixTree.unlock: let go of the node")
 
     def evict(self, tokens: int) -> Iterable[int]:
-        """Drop leaves that nobody locks until so many slots are free, and return those slots."""
+        """Drop leaves that nobody locks until so many slots, or all that can be, are free; return those."""
         raise NotImplementedError("fill in TestPrefixTree.evict: which slots are free now?")
