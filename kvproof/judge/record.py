@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "BATCH",
     "KINDS",
+    "SEVERAL",
     "TOGETHER",
     "Answer",
     "Capabilities",
@@ -29,6 +31,13 @@ __all__ = [
 TOGETHER = "together"
 """The operation in which calls of a manager overlap: what it tells happened between call and answer, nobody knows when.
 Its result says what came of each."""
+
+BATCH = "batch"
+"""The operation in which several requests share a forward pass: each is given its blocks before any of them is
+processed. Its result says what came of each."""
+
+SEVERAL = (TOGETHER, BATCH)
+"""The operations that are several others."""
 
 PROTOCOL = 1
 """The version of the protocol that this kit speaks."""
@@ -233,8 +242,8 @@ class Step(msgspec.Struct, gc=False):
 
     @property
     def together(self) -> dict[str, Any]:
-        """What came of each operation, by its name, where several overlapped; nothing where none did."""
-        return self.result if self.op == TOGETHER and isinstance(self.result, dict) else {}
+        """What came of each operation, by its name, where one is several; nothing where none is."""
+        return self.result if self.op in SEVERAL and isinstance(self.result, dict) else {}
 
 
 class Answer(msgspec.Struct):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from ..engines.driver.requests import OVERLAPPING
+from ..engines.driver.requests import IN_BATCHES, OVERLAPPING
 from ..errors import UsageError
 from ..judge.record import World
 from ..judge.shapes import problem_of_dialect
@@ -56,7 +56,7 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
     operations = [*always, *(["mirror"] if host else []), *(name for name in _WHERE_THERE_ARE if has(kind, name))]
     tiers = {"device": STATE, "host": HOST_STATE} if host else {"device": STATE}
     return {
-        "operations": [*operations, "drain", *(OVERLAPPING if overlaps(kind) else ())],
+        "operations": [*operations, "drain", *_several(kind)],
         "options": [name for name, is_there in told.items() if is_there],
         "tenants": list(kind.tenants),
         "visible": {
@@ -65,6 +65,13 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
         "block_tokens": list(kind.block_sizes),
         "tokens_per_grow": kind.tokens_per_grow,
     }
+
+
+def _several(kind: type[BlockManager]) -> tuple[str, ...]:
+    """How several operations go on together, if they do."""
+    if not kind.overlaps:
+        return ()
+    return OVERLAPPING if overlaps(kind) else IN_BATCHES
 
 
 def _takes(kind: type[BlockManager], option: str) -> bool:

@@ -143,7 +143,7 @@ def fuzz_manager(
     session = session_of(kind)
     can = session.hello.capabilities[subject.level]
     if lockstep:  # Machine P does one call after the other.
-        one_by_one = [operation for operation in can.operations if operation not in requests.OVERLAPPING]
+        one_by_one = [operation for operation in can.operations if operation not in requests.SEVERAL]
         can = msgspec.structs.replace(can, operations=one_by_one)
     met: list[Finding] = []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from .answers import whole
@@ -31,12 +31,16 @@ class Scheduler(ABC):
         self._waiting: dict[str, Request] = {}
         self._running: dict[str, Request] = {}
         self._effects: list[list[Any]] = []
+        self._begun: list[tuple[str, Mapping[str, Any]]] = []
         self.world: dict[str, Any] = {}
 
     # ----------------------------------------------------------------------------------------------------- the protocol
 
     def do(self, op: str, args: dict[str, Any]) -> Any:
-        """Do an operation."""
+        """Do an operation; one that is begun waits for those that it goes on with."""
+        if op == "begin":
+            self._begun.append((args["op"], {name: value for name, value in args.items() if name != "op"}))
+            return None
         if op not in self._operations:
             raise ValueError(f"there is no operation {op}")
         operation: Callable[..., Any] = getattr(self, f"_{op}")

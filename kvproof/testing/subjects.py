@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ..judge.record import Capabilities, Case
 from ..judge.sight import OF_HOSTS, OF_TREES, RULES, Sight
 from . import block_cases, capable, system, tree_cases, tree_system
-from .loading import LoadingSystem
+from .batches import BatchingSystem
 from .manager import BlockManager
 from .overlap import OverlappingSystem
 from .tree import PrefixTree
@@ -51,17 +51,11 @@ class Subject:
     """What of a class tells what rules need (`judge/sight.py`)."""
 
 
-def _system_of(kind: type[BlockManager]) -> type[system.System]:
-    if capable.overlaps(kind):
-        return OverlappingSystem
-    return LoadingSystem if capable.has(kind, "loaded") else system.System
-
-
 _BLOCKS = Subject(
     BlockManager,
     system.LEVEL,
     ("allocate", "free"),
-    lambda kind, setup: _system_of(kind)(kind, setup),
+    lambda kind, setup: (OverlappingSystem if capable.overlaps(kind) else BatchingSystem)(kind, setup),
     capable.capabilities,
     block_cases.profiles,
     requests.closing,

@@ -274,6 +274,10 @@ class System(Scheduler):
             request.computed = before
             self._preempt(request.name)
             return
+        self._process(request, until)
+
+    def _process(self, request: Request, until: int) -> None:
+        """Let the manager take note of what the forward pass has computed, and store of it what it likes."""
         self._ask("commit", request, until)
         self._tell("processed", request.name, until)
         if self._host is not None and self._host.takes_time:

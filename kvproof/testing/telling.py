@@ -14,7 +14,7 @@ from ..judge.history import history
 from ..judge.oracles.behind import BEHIND
 from ..judge.oracles.counting import MISCOUNTED, held_by_cache
 from ..judge.oracles.words import GARBAGE
-from ..judge.record import TOGETHER, Answer, Case, State, Step, TreeState
+from ..judge.record import BATCH, TOGETHER, Answer, Case, State, Step, TreeState
 from ..judge.violation import Verdict
 from ..spec.rules import RULES
 from ..untrusted.text import visible
@@ -52,6 +52,8 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
         yield f"    {rule.more}"
     if any(op == TOGETHER for op, _ in case.ops[: found.at + 1]):
         yield "  calls overlap: a manager that one task alone calls says overlaps = False"
+    if any(op == BATCH for op, _ in case.ops[: found.at + 1]):
+        yield "  requests share a forward pass: a manager that each is to be computed for alone says overlaps = False"
     yield f"  setup: {short(case.setup)}"
     yield from played(case, found.answer, found.at)
     yield from _histories(found)

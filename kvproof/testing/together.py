@@ -67,7 +67,6 @@ class CallsTogether(Scheduler):
         super().__init__(kind, setup)
         self._may_be_cancelled: Collection[str] = ()
         """The calls that are cancelled where a case says so."""
-        self._begun: list[tuple[str, dict[str, Any]]] = []
         self._calls: dict[object, Call] = {}
         self._endless: set[asyncio.Task[Any]] = set()
         """Tasks of the manager's own that did not end when nothing else was under way."""
@@ -76,13 +75,6 @@ class CallsTogether(Scheduler):
         self._stuck = ""
 
     # ------------------------------------------------------------------------------------------------------ operations
-
-    def do(self, op: str, args: dict[str, Any]) -> Any:
-        """Do an operation; one that is begun waits for those that it goes on with."""
-        if op != "begin":
-            return super().do(op, args)
-        self._begun.append((args["op"], {name: value for name, value in args.items() if name != "op"}))
-        return None
 
     def _together(self, order: Sequence[int] = (), cancel: Sequence[int] = ()) -> Any:
         """Let what was begun go on together, and wait until all of it has ended.

@@ -15,7 +15,7 @@ from ...judge.story import Story, asked
 from ..cases import Op
 from ..session import Exchange, Session
 from ..verdicts import close
-from .requests import LEVEL, OPERATIONS, OPTIONS, OVERLAPPING, TENANTS, closing, draw, tenants_of
+from .requests import LEVEL, OPERATIONS, OPTIONS, SEVERAL, TENANTS, closing, draw, tenants_of
 
 __all__ = ["Battery", "HangError", "NotApplicableError"]
 
@@ -185,7 +185,7 @@ class Battery:
         if can is None:
             return f"it has no capabilities for level {LEVEL!r}"
         unknown |= set(said["capabilities"][LEVEL]) - set(Capabilities.__struct_fields__)
-        unknown |= set(can.operations) - {*OPERATIONS, *OVERLAPPING}
+        unknown |= set(can.operations) - {*OPERATIONS, *SEVERAL}
         unknown |= set(can.options) - set(OPTIONS)
         unknown |= set(can.tenants) - set(TENANTS)
         unknown |= {name for names in can.visible.values() for name in names} - set(PoolState.__struct_fields__)

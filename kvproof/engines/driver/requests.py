@@ -25,17 +25,19 @@ from ...judge.oracles.removals import RemovalsOracle
 from ...judge.oracles.requests import RequestsOracle
 from ...judge.oracles.watermark import WatermarkOracle
 from ...judge.oracles.words import WordsOracle
-from ...judge.record import TOGETHER, Capabilities, Case, World
+from ...judge.record import BATCH, TOGETHER, Capabilities, Case, World
 from ..cases import Op, Setup
 from .coming_back import coming_back
 from .twins import twins
 
 __all__ = [
     "BEGUN",
+    "IN_BATCHES",
     "LEVEL",
     "OPERATIONS",
     "OPTIONS",
     "OVERLAPPING",
+    "SEVERAL",
     "TENANTS",
     "closing",
     "draw",
@@ -59,8 +61,18 @@ OVERLAPPING = ("begin", TOGETHER)
 BEGUN = ("start", "resume", "step", "grow", "finish", "abort", "preempt", "evict", "reset", "mirror", "loaded")
 """What can be begun."""
 
-_TOGETHER = 24
-"""How often some operations are drawn to overlap, among those of `_USUAL`."""
+IN_BATCHES = ("begin", BATCH)
+"""Operations of managers that are called by one task: one that is begun, and those that were begun sharing a forward
+pass."""
+
+SEVERAL = ("begin", TOGETHER, BATCH)
+"""All of these."""
+
+_OF_BATCHES = BEGUN[:7]
+"""What can be begun of a forward pass: what is asked of a request."""
+
+_TOGETHER, _IN_BATCHES = 24, 5
+"""How often some operations are drawn to overlap, or to share a forward pass, among those of `_USUAL`."""
 
 _WAITS = 12
 """A call is cancelled that has waited fewer times than this, or one after it."""
@@ -192,11 +204,10 @@ def draw(
     if "host_blocks" not in setup:
         weights = {**weights, "mirror": 0, "loaded": 0}
     names = [name for name in OPERATIONS if name in capabilities.operations for _ in range(weights[name])]
-    names += (
-        [TOGETHER] * (len(names) // 2 if profile == "overlap" else _TOGETHER)
-        if TOGETHER in capabilities.operations
-        else []
-    )
+    if TOGETHER in capabilities.operations:
+        names += [TOGETHER] * (len(names) // 2 if profile == "overlap" else _TOGETHER)
+    if BATCH in capabilities.operations:
+        names += [BATCH] * _IN_BATCHES
     player = _Player(setup, capabilities, tenants=profile == "tenants", again=profile == "again")
     for at in range(0, len(play) - _WIDTH + 1, _WIDTH):
         # A case begins with a request: without one there is nothing to do.
@@ -226,7 +237,8 @@ class _Player:
         """The most tokens that are left to be computed of prompts that come in parts."""
         self._to_begin = 0
         """So many of the next operations are begun, before they go on together."""
-        self._together: dict[str, Any] = {}
+        self._several: Op | None = None
+        """How they do."""
         self._again = again
         """Whether prompts are earlier ones as they were."""
 
@@ -234,6 +246,9 @@ class _Player:
         """Add an operation."""
         if name == TOGETHER:
             self._overlap(a, b, c, d)
+        elif name == BATCH:
+            self.go_on_together()
+            self._to_begin, self._several = 2 + a % 3, (BATCH, {})
         elif name == "start":
             self._start(a, b, c, d)
         elif name == "mirror":
@@ -280,22 +295,23 @@ class _Player:
 
     def go_on_together(self) -> None:
         """What was begun goes on, and ends."""
-        if self._together:
-            self.ops.append((TOGETHER, self._together))
-            self._together, self._to_begin = {}, 0
+        if self._several is not None:
+            self.ops.append(self._several)
+            self._several, self._to_begin = None, 0
 
     def _overlap(self, a: int, b: int, c: int, d: int) -> None:
         """Two to four operations are begun; who goes on at each await is drawn, and whether one is cancelled."""
         self.go_on_together()
         self._to_begin = 2 + a % 3
-        self._together = {"order": [byte >> shift & 3 for byte in (b, c, d) for shift in (0, 2, 4, 6)]}
+        how: dict[str, Any] = {"order": [byte >> shift & 3 for byte in (b, c, d) for shift in (0, 2, 4, 6)]}
         if a // 3 % 3 == 0:
-            self._together["cancel"] = [a // 9 % self._to_begin, (b + c + d) % _WAITS]
+            how["cancel"] = [a // 9 % self._to_begin, (b + c + d) % _WAITS]
+        self._several = (TOGETHER, how)
 
     def _add(self, name: str, **args: Any) -> None:
-        if self._together and name not in BEGUN:
+        if self._several is not None and name not in (_OF_BATCHES if self._several[0] == BATCH else BEGUN):
             self.go_on_together()
-        if not self._together:
+        if self._several is None:
             self.ops.append((name, args))
             return
         self.ops.append(("begin", {"op": name, **args}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ...judge.record import TOGETHER, Capabilities, Case
+from ...judge.record import BATCH, SEVERAL, TOGETHER, Capabilities, Case
 from ..cases import Op
 from ..traits import Trait, Traits, argument, operation, option
 
@@ -73,7 +73,7 @@ def _one_by_one(case: Case) -> Iterator[Case]:
     for name, args in case.ops:
         if name == "begin":
             ops.append((args["op"], {key: value for key, value in args.items() if key != "op"}))
-        elif name != TOGETHER:
+        elif name not in SEVERAL:
             ops.append((name, args))
     yield msgspec.structs.replace(case, ops=ops)
 
@@ -102,9 +102,11 @@ def _grown(case: Case) -> Iterator[Case]:
 _LEFT_OUT = _asked("a later admission", "resume")
 
 _OVERLAPPING = Trait("overlapping calls", lambda case: any(op == TOGETHER for op, _ in case.ops), _one_by_one)
+_IN_BATCHES = Trait("several in a forward pass", lambda case: any(op == BATCH for op, _ in case.ops), _one_by_one)
 
 _OF = {
     TOGETHER: [argument("a cancelled call", TOGETHER, "cancel"), _OVERLAPPING],
+    BATCH: [_IN_BATCHES],
     "loaded": [_asked("loads that wait", "loaded")],
     "mirror": [_asked("a mirror", "mirror")],
     "host_blocks": [option("a host tier", "host_blocks")],

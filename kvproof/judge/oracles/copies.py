@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, Step, World
+from ..record import SEVERAL, Effect, Step, World
 from ..violation import Violation, of_key, of_request
 from .kept import takings
 
@@ -34,7 +34,7 @@ class CopiesOracle:
         if not self._judged or step.skipped:
             return
         told = takings(step, self.world, any(effect[0] == "lookup" for effect in step.effects))
-        if step.op != TOGETHER:
+        if step.op not in SEVERAL:
             yield from self._all_found(step, told, ghost)
         self._follow(step, told)
 
@@ -87,7 +87,7 @@ class CopiesOracle:
         return taken
 
     def _ranked(self, step: Step, entry: Entry, blocks: set[int], taken: set[int]) -> list[set[int]]:
-        if step.op == TOGETHER:
+        if step.op in SEVERAL:
             return [blocks]
         stayed = blocks - taken
         ranks = [rank & stayed for rank in self._ranks.get(entry, ())]

@@ -5,7 +5,7 @@ does not show its prefix map is held to a reset too.
 from collections.abc import Iterable, Iterator
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, Step, World
+from ..record import SEVERAL, Effect, Step, World
 from ..violation import Violation, of_block, of_request
 from .pools import evicted_by
 
@@ -36,7 +36,7 @@ class ForgottenOracle:
 
     def step(self, step: Step, _ghost: Ghost) -> Iterator[Violation]:
         """Yield the first block of each lookup that was to be found no more."""
-        if step.error is not None or step.op == TOGETHER:
+        if step.error is not None or step.op in SEVERAL:
             self._forgotten.clear()
             self._is_host_empty = False
         for effect in step.effects:

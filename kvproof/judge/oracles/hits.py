@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..ghost import Ghost
-from ..record import TOGETHER, PoolState, Step, World
+from ..record import SEVERAL, PoolState, Step, World
 from ..shapes import KEEPS
 from ..violation import Thing, Violation, of_block, of_key, of_request
 from .begun import begun_by
@@ -109,7 +109,7 @@ class HitsOracle:
                 self._asked.add(effect[1])
             elif kind == "lookup" or (kind == "compute" and effect[1] not in self._asked):
                 self._asked.add(r := effect[1])
-                if step.op != TOGETHER or kind == "lookup":  # Nobody knows when they would have asked.
+                if step.op not in SEVERAL or kind == "lookup":  # Nobody knows when they would have asked.
                     external = effect[3] if kind == "lookup" else 0
                     found[at] = _Lookup(r, effect[2], external, self._tokens[r] - self._left, self._keyed.get(r, 0))
         return found
@@ -127,7 +127,7 @@ class HitsOracle:
 
         Only what comes first in a step: behind that something may have been cached, and lost before the state shows it.
         """
-        others = (at for at, effect in enumerate(step.effects) if effect[0] in _REGISTERS or step.op == TOGETHER)
+        others = (at for at, effect in enumerate(step.effects) if effect[0] in _REGISTERS or step.op in SEVERAL)
         until = next(others, len(step.effects))
         for lookup in (lookup for at, lookup in lookups.items() if self._drop and lookup.local and at < until):
             keys, per_hash = ghost.requests[lookup.r].keys, self.world.hash_block
@@ -152,7 +152,7 @@ class HitsOracle:
 
         Of what its own map shows, `_by_states` judges whether it is found.
         """
-        if step.op == TOGETHER:
+        if step.op in SEVERAL:
             # Only what was kept before it all, and is not given up in it, was kept when a lookup was answered.
             kept.doubt(step, taken, ghost)
             for at, lookup in lookups.items():

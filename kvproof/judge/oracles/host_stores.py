@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Set
 
 from ..ghost import Ghost
-from ..record import TOGETHER, State, Step, World
+from ..record import SEVERAL, State, Step, World
 from ..violation import Violation, of_block
 from .begun import begun_by
 
@@ -47,7 +47,7 @@ class HostStoresOracle:
         written = {unit // self._split for _, _, tier, unit in copies if tier == HOST}
         before, after = cached(last, HOST), cached(state, HOST)
         there = {key for key, blocks in before.items() if key in after and written.isdisjoint(blocks)}
-        if step.op in ("drain", TOGETHER):  # Many steps: what was dropped may have come again, elsewhere.
+        if step.op in ("drain", *SEVERAL):  # Many steps: what was dropped may have come again, elsewhere.
             there = {key for key in there if before[key] & after[key]}
         names = _names(state)
         for block in _handed_on(step):

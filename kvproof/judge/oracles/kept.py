@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, Step, World
+from ..record import SEVERAL, Effect, Step, World
 from .forks import source_of
 from .pools import evicted_by
 
@@ -360,7 +360,7 @@ class Kept:
 def is_upset(step: Step) -> bool:
     """Whether something beside overlapping calls may have taken blocks out of the cache: an evict or a reset, or a call
     that was cancelled, which may have taken some and given them back."""
-    result = step.result if step.op == TOGETHER and not step.skipped else {}
+    result = step.result if step.op in SEVERAL and not step.skipped else {}
     return not isinstance(result, dict) or is_emptied(step) or "cancelled" in result.values()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Set
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Effect, State, Step, World
+from ..record import SEVERAL, Effect, State, Step, World
 from ..violation import Violation, of_key
 from .pools import entries, shown
 
@@ -12,7 +12,7 @@ __all__ = ["LruOracle"]
 Entry = tuple[int, int]
 """A hash key and a group, as a prefix map has them."""
 
-_OTHERWISE = ("evict", "reset", "drain", TOGETHER)
+_OTHERWISE = ("evict", "reset", "drain", *SEVERAL)
 """Operations in which entries go by another order, or many times."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ghost import Ghost
-from ..record import TOGETHER, Step
+from ..record import SEVERAL, Step
 from ..violation import Violation, of_block, of_key, of_request
 
 __all__ = ["ADMITS", "Reload", "reloads_of"]
@@ -12,7 +12,7 @@ __all__ = ["ADMITS", "Reload", "reloads_of"]
 ADMITS = ("start", "resume", "step", "grow", "cut")
 """What a request begins or goes on with: moments at which its prefix may be reloaded."""
 
-_MANY = ("drain", TOGETHER)
+_MANY = ("drain", *SEVERAL)
 """Operations that do many others."""
 
 Keys = Mapping[int, set[int]]

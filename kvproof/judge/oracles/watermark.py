@@ -6,7 +6,7 @@ What a request that runs takes for its growth is not judged: a watermark may be 
 from collections.abc import Iterator
 
 from ..ghost import Ghost
-from ..record import TOGETHER, State, Step, World
+from ..record import SEVERAL, State, Step, World
 from ..violation import Violation
 from .counting import kept_back
 
@@ -44,7 +44,7 @@ class WatermarkOracle:
 
 def _let_in(step: Step) -> str | None:
     """Who was let in, if anybody was and nobody grew: where calls overlap that may have come behind it."""
-    if step.op != TOGETHER:
+    if step.op not in SEVERAL:
         return str(step.args.get("request")) if step.op in _LETS_IN and step.result is True else None
     done = step.together
     if any(name.partition(" ")[0] in _GROWS and answer is not False for name, answer in done.items()):
