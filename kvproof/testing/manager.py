@@ -128,9 +128,11 @@ class BlockManager:
     """Whether every full block that was computed is stored to the host while that has room. Unlocks O9."""
 
     overlaps: ClassVar[bool] = True
-    """Whether its calls may be made while others are under way, where ``allocate`` is ``async def``: several tasks of
-    a server share it. Then they are, at each ``await`` in an order that the case draws. False for a manager that is to
-    be called by one task alone, and for one that overlaps nothing its caller holds a lock around."""
+    """Whether what is done for one request may come between the calls for another one. Where ``allocate`` is ``async
+    def`` several tasks of a server share it: then calls are made while others are under way, at each ``await`` in an
+    order that the case draws. Else requests share forward passes: several `allocate` before the first `commit`. False
+    for a manager that is to be called by one task alone, and for one that overlaps nothing its caller holds a lock
+    around; and for one that must be told that a request is computed before it is asked for the next one."""
 
     cancelled: ClassVar[str | None] = "undone"
     """What a call promises that is cancelled while it is overlapped: ``lookup``, ``allocate`` or ``commit``; of a host

@@ -438,7 +438,7 @@ def test_who_lets_nobody_in_or_computes_nothing_does_not_pass(
 
 
 def test_what_is_drawn_can_be_asked() -> None:
-    operations = [*requests.OPERATIONS, *requests.OVERLAPPING]
+    operations = [*requests.OPERATIONS, *requests.SEVERAL]
     can = Capabilities(operations, options=["host_blocks"], tenants=["salt", "adapter"])
     asked = set[str]()
     for cases in block_cases.profiles(can).values():

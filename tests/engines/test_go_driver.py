@@ -49,6 +49,52 @@ def test_a_panic_is_a_finding_with_the_line_that_raised_it(program: str) -> None
     assert "pool.go" in findings[0].violation.text + str(findings[0])
 
 
+LAST = """
+package main
+
+import "os"
+
+// KnowsTheLast takes what is computed to be of the request that was given blocks last.
+type KnowsTheLast struct {
+	pool *Pool
+	last *string
+}
+
+// Careful is asked for one request at a time.
+type Careful struct{ KnowsTheLast }
+
+func (Careful) OneByOne() {}
+
+func (k KnowsTheLast) Lookup(r *Request) []int { return k.pool.Lookup(r.Tokens) }
+
+func (k KnowsTheLast) Allocate(r *Request, tokens int) ([]int, bool) {
+	*k.last = r.Name
+	return k.pool.Allocate(r.Name, r.Found, tokens)
+}
+
+func (k KnowsTheLast) Commit(r *Request, tokens int) { k.pool.Register(*k.last, r.Tokens[:tokens]) }
+func (k KnowsTheLast) Free(r *Request)               { k.pool.Release(r.Name) }
+
+func main() {
+	made := func(blocks, blockTokens int) KnowsTheLast {
+		return KnowsTheLast{NewPool(blocks, blockTokens, ""), new(string)}
+	}
+	if len(os.Args) < 2 {
+		Serve("KnowsTheLast", "1.0", nil, made)
+	}
+	Serve("Careful", "1.0", nil, func(blocks, blockTokens int) Careful { return Careful{made(blocks, blockTokens)} })
+}
+"""
+
+
+def test_several_requests_share_a_forward_pass(tmp_path: Path) -> None:
+    last = with_kit(tmp_path, LAST)
+    broken = hunted((last,), 150, seconds=120).findings
+    assert {finding.violation.rule for finding in broken} & {"P6", "L2"}
+    assert all("several in a forward pass" in finding.needs for finding in broken)
+    assert hunted((last, "one-by-one"), 60).findings == []
+
+
 FORKS = """
 package main
 
@@ -107,7 +153,7 @@ func main() {
 
 def with_kit(folder: Path, main: str) -> str:
     """A program of the kit, the example's pool and this text."""
-    for name in ("go.mod", "kvproof.go", "scheduler.go", "host.go", "groups.go", "pool.go"):
+    for name in ("go.mod", "kvproof.go", "scheduler.go", "batch.go", "host.go", "groups.go", "pool.go"):
         shutil.copy(EXAMPLE / name, folder)
     (folder / "main.go").write_text(main)
     return built(folder, folder / "driver")

@@ -27,8 +27,40 @@ def test_it_conforms_and_is_right_and_short() -> None:
 
 @pytest.mark.parametrize("fault", ["no-touch", "no-parent"])
 def test_a_planted_fault_is_found(fault: str) -> None:
-    rules = {finding.violation.rule for finding in hunted(driver(fault), 60, seconds=120).findings}
+    rules = {finding.violation.rule for finding in hunted(driver(fault), 150, seconds=120).findings}
     assert {"P6", "P3"} & rules
+
+
+LAST = """
+"use strict";
+const { serve } = require("EXAMPLE/kvproof.js");
+const { Pool } = require("EXAMPLE/pool.js");
+
+// What is computed is taken to be of the request that was given blocks last.
+class KnowsTheLast {
+  static oneByOne = process.argv[2] === "one-by-one";
+  constructor(blocks, blockTokens) { this.pool = new Pool(blocks, blockTokens); }
+  lookup(request) { return this.pool.lookup(request.tokens); }
+  allocate(request, tokens) {
+    this.last = request.name;
+    return this.pool.allocate(request.name, request.found, tokens);
+  }
+  commit(request, tokens) { this.pool.register(this.last, request.tokens.slice(0, tokens)); }
+  free(request) { this.pool.release(request.name); }
+}
+
+serve(KnowsTheLast);
+"""
+
+
+def test_several_requests_share_a_forward_pass(tmp_path: Path) -> None:
+    node, *_ = driver()
+    file = tmp_path / "last.js"
+    file.write_text(LAST.replace("EXAMPLE", str(EXAMPLE)))
+    broken = hunted((node, str(file)), 150, seconds=120).findings
+    assert {finding.violation.rule for finding in broken} & {"P6", "L2"}
+    assert all("several in a forward pass" in finding.needs for finding in broken)
+    assert hunted((node, str(file), "one-by-one"), 60).findings == []
 
 
 FORKS = """

@@ -1,8 +1,8 @@
 package main
 
 // The worker protocol (docs/protocol.md) on standard input and output, the same for every manager: Serve starts it,
-// scheduler.go is the server around the manager, host.go its host tier, groups.go several groups of layers; main.go says
-// how one is called. Copy the other four beside yours.
+// scheduler.go is the server around the manager, batch.go what forward passes may be, host.go its host tier, groups.go
+// several groups of layers; main.go says how one is called. Copy the other five beside yours.
 
 import (
 	"bufio"
@@ -71,7 +71,9 @@ func (k kit) operations() []string {
 	_, fork := k.none.(Forker)
 	_, forkGroups := k.none.(GroupForker)
 	_, waits := k.none.(SlowLoader)
-	has := map[string]bool{"fork": fork || forkGroups, "mirror": k.tiers(), "loaded": k.tiers() && waits}
+	_, oneByOne := k.none.(OneByOne)
+	has := map[string]bool{"fork": fork || forkGroups, "mirror": k.tiers(), "loaded": k.tiers() && waits,
+		"begin": !oneByOne, "batch": !oneByOne}
 	for name := range operations {
 		if may, asked := has[name]; may || !asked {
 			names = append(names, name)

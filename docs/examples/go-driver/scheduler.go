@@ -55,6 +55,7 @@ type object = map[string]any
 
 // arguments are those of all operations, and the setup's options.
 type arguments struct {
+	Op             string // What is begun.
 	Request, Child string
 	Prompt, Tokens []int
 	Requests       []string
@@ -73,6 +74,11 @@ type system struct {
 	running  []string // Those that run, in the order in which they were admitted.
 	effects  []any
 	numbers  map[string]int
+
+	begun   []arguments // What the next batch is made of.
+	passing []pass
+	shared  bool // Whether a forward pass is being put together.
+	cutting bool // Whether nobody waits for the result of the next one.
 }
 
 // done is what an operation answers; one that had nothing to be done to answers skipped.
@@ -274,7 +280,22 @@ func (s *system) compute(r *Request, tables [][]int, until int) done {
 	if start < until {
 		s.tell("compute", r.Name, start, append([]int{}, r.Tokens[start:until]...))
 	}
+	if s.cutting {
+		s.letGo(r)
+		s.tell("preempted", r.Name)
+		return done{result: true}
+	}
 	r.Computed = until
+	if s.shared {
+		s.passing = append(s.passing, pass{r, until})
+	} else {
+		s.process(r, until)
+	}
+	return done{result: true}
+}
+
+// process lets the manager hear what was computed, and store of it what it likes.
+func (s *system) process(r *Request, until int) {
 	s.manager.Commit(r, until)
 	s.tell("processed", r.Name, until)
 	if s.host != nil {
@@ -282,7 +303,6 @@ func (s *system) compute(r *Request, tables [][]int, until int) done {
 			s.host.beginStores([]*Request{r})
 		}
 	}
-	return done{result: true}
 }
 
 // tellKeys lets the tokens themselves stand for hash keys.

@@ -1,10 +1,12 @@
 "use strict";
 // The worker protocol (docs/protocol.md) on standard input and output: serve(Adapter) starts it. It is the same for
-// every manager, as are scheduler.js and host.js; driver.js says how one is called. Copy these three beside yours.
+// every manager, as are scheduler.js, batch.js and host.js; driver.js says how one is called. Copy these four beside
+// yours.
 
 const { createHash } = require("node:crypto");
 const { createInterface } = require("node:readline");
-const { Refused, System, fieldsOf, has, keyOf, operationsOf } = require("./scheduler.js");
+const { BatchingSystem } = require("./batch.js");
+const { Refused, fieldsOf, has, keyOf, operationsOf } = require("./scheduler.js");
 
 let kept = null; // The system that a message with "keep" left behind.
 
@@ -14,7 +16,7 @@ function answer(Adapter, message, say) {
   if (!("more" in message)) {
     if (message.level !== "requests") return { refused: `there is no level ${message.level}` };
     try {
-      system = new System(Adapter, message.setup);
+      system = new BatchingSystem(Adapter, message.setup);
     } catch (error) {
       if (error instanceof Refused) return { refused: error.message };
       return { steps: [{ op: "setup", args: message.setup, error: told(error) }] };

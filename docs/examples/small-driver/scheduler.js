@@ -5,8 +5,10 @@
 const { HostSide, tellCopied } = require("./host.js");
 
 const OPERATIONS = [
-  "start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "mirror", "loaded", "drain",
+  "start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "cut", "mirror", "loaded", "drain", "begin",
+  "batch",
 ];
+const TOGETHER = ["begin", "batch"]; // Not asked of a manager that says `static oneByOne`.
 const NEEDS = { fork: "fork", mirror: "store", loaded: "loaded" };
 const SHOWN = {
   device: { ref: "refCounts", free: "freeQueue", num_free: "numFree", cached: "cached" },
@@ -14,7 +16,8 @@ const SHOWN = {
 };
 
 const has = (Adapter, method) => Boolean(Adapter.prototype[method]);
-const operationsOf = (Adapter) => OPERATIONS.filter((name) => !NEEDS[name] || has(Adapter, NEEDS[name]));
+const operationsOf = (Adapter) =>
+  OPERATIONS.filter((name) => (TOGETHER.includes(name) ? !Adapter.oneByOne : !NEEDS[name] || has(Adapter, NEEDS[name])));
 
 // The fields of a pool's state that a manager tells.
 const fieldsOf = (Adapter, tier) => Object.keys(SHOWN[tier]).filter((field) => has(Adapter, SHOWN[tier][field]));
@@ -192,10 +195,15 @@ class System {
     this.tellTable(request, table);
     if (start < until) this.tell("compute", request.name, start, request.tokens.slice(start, until));
     request.computed = until;
+    this.process(request, until, start);
+    return true;
+  }
+
+  // The manager hears what was computed, and stores of it what it likes.
+  process(request, until) {
     this.adapter.commit(request, until);
     this.tell("processed", request.name, until);
     if (this.host?.storesTakeTime) this.host.beginStores([request]);
-    return true;
   }
 
   // The tokens themselves stand for hash keys.
