@@ -17,6 +17,7 @@ DIALECT: dict[str, tuple[str, ...]] = {
     "free": ("append", "split"),
     "host": ("mirror",),
     "keep": ("all", "tree", "none"),
+    "caches": ("prompts", "ended"),
     "cached": ("held",),
     "reuse": ("ordered",),
     "copies": ("first",),

@@ -111,14 +111,15 @@ class BlockManager:
     """What it does where the rules leave a choice; it is held to what it says (docs/protocol.md, Dialect).
 
     ``keep``: ``all``: what was computed is found again until its block is handed out to another, evicted or reset
-    (P14); ``tree``: but for what stands behind a block that has gone. ``cached``: ``held``: the cache itself is one
-    holder of each block that is cached (P2, L2). ``take``: ``head``: blocks come from the head of the free queue (P7).
-    ``free``: ``append`` or ``split``: where freed blocks go (P10). ``copies``: ``first``: of several blocks with one
-    key the first registered is found (P5). ``drop``: lookups give up so many tokens. ``evicts``, ``host_evicts``:
-    ``lru``: of what is cached on the device, or on the host, and nobody holds, what was used last goes last (O12).
-    ``behind``: ``given``: what lies behind a window is given up when its request goes on (D7); ``needed``, as where a
-    manager with a window says nothing: at the latest before that is refused more; ``kept``: not until it ends. An empty
-    dialect promises nothing else."""
+    (P14); ``tree``: but for what stands behind a block that has gone. ``caches``: it need not be before its request has
+    finished (``ended``); or so what was sampled, and a prompt when all of it is computed (``prompts``). ``cached``:
+    ``held``: the cache itself is one holder of each block that is cached (P2, L2). ``take``: ``head``: blocks come from
+    the head of the free queue (P7). ``free``: ``append`` or ``split``: where freed blocks go (P10). ``copies``:
+    ``first``: of several blocks with one key the first registered is found (P5). ``drop``: lookups give up so many
+    tokens. ``evicts``, ``host_evicts``: ``lru``: of what is cached on the device, or on the host, and nobody holds,
+    what was used last goes last (O12). ``behind``: ``given``: what lies behind a window is given up when its request
+    goes on (D7); ``needed``, as where a manager with a window says nothing: at the latest before that is refused more;
+    ``kept``: not until it ends. An empty dialect promises nothing else."""
 
     isolated: ClassVar[bool] = False
     """True for native code, which may crash: each case runs in a copy of the process (a fork), and a crash is a finding

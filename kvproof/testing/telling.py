@@ -260,7 +260,8 @@ def _hints_of_blocks(kind: type[BlockManager], found: Verdict) -> Iterator[str]:
         yield '  a manager that means to keep that to the end says dialect = {"keep": "all", "behind": "kept"}'
     if oracle == "what was computed is not found again":
         yield '  a manager that is not meant to keep all of that says so: dialect = {}, or {"keep": "tree"} where what'
-        yield "  stands behind a block goes with it"
+        yield '  stands behind a block goes with it, or {"keep": "all", "caches": "ended"} where it is cached when its'
+        yield "  request ends"
         yield from hint_of_hits(kind)
 
 

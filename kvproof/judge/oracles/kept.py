@@ -16,6 +16,7 @@ Place = tuple[int, int]
 
 FOLLOWED = frozenset(
     {
+        "request",
         "table",
         "compute",
         "processed",
@@ -47,6 +48,9 @@ class Kept:
     more: who goes on computing, or gives it back, may cache it now, and one that is computed later need not be. What is
     kept of both is kept while neither is handed out.
 
+    Some cache later (``notes["dialect"]["caches"]``): all when its request finishes (``ended``), or what is sampled,
+    and a prompt when all of it is computed (``prompts``). Until then it may be cached, and need not be.
+
     In a tree of blocks (``notes["dialect"]["keep"]`` is ``tree``) what stands behind a block that is kept no more goes
     with it, and need not come back with it.
     """
@@ -54,6 +58,9 @@ class Kept:
     def __init__(self, world: World) -> None:
         self.world = world
         self._is_tree = world.dialect.get("keep") == "tree"
+        self._caches = world.dialect.get("caches")
+        self._prompts: dict[str, int] = {}
+        """How many tokens each request arrived with."""
         self._above: dict[Place, Place] = {}
         """In such a tree, for what is kept the block before it; none of the first block of a prompt."""
         self._device = next(iter(world.tiers))
@@ -94,15 +101,20 @@ class Kept:
     def follow(self, effect: Effect, taken: Sequence[int], ghost: Ghost) -> None:
         """Let an effect happen, of one of the kinds `FOLLOWED`; ``taken``: the blocks that a ``table`` hands out."""
         kind = effect[0]
-        if kind == "table":
+        if kind == "request":
+            self._prompts[effect[1]] = len(effect[2]["tokens"])
+        elif kind == "table":
             self._given(taken, effect, ghost)
         elif kind == "compute":
             self._computed(effect[1], effect[2], effect[2] + len(effect[3]))
         elif kind == "processed":
-            self._processed(effect[1], effect[2], ghost)
+            self._done[effect[1]] = effect[2]
+            self._cached(effect[1], self._cached_by_now(effect[1], effect[2]), ghost)
         elif kind == "cut":
             self._cut(effect[1], effect[2])
         elif kind in ("end", "preempted"):
+            if self._caches is not None and effect[1] in self._done and effect[2:] == ["finished"]:
+                self._cached(effect[1], self._done[effect[1]], ghost)
             self._cached_late(effect[1], self._done.pop(effect[1], 0), ghost)
             self._tables.pop(effect[1], None)
             self._filled.pop(effect[1], None)
@@ -237,7 +249,15 @@ class Kept:
                 if tables[g][i] != self._null:
                     self._filled.setdefault(r, []).append((g, i, tables[g][i]))
 
-    def _processed(self, r: str, n: int, ghost: Ghost) -> None:
+    def _cached_by_now(self, r: str, n: int) -> int:
+        """How many of a request's first n tokens, which are computed, must be found from then on, while it runs."""
+        if self._caches is None:
+            return n
+        prompt = self._prompts.get(r, 0)
+        return prompt if self._caches == "prompts" and n >= prompt else 0
+
+    def _cached(self, r: str, n: int, ghost: Ghost) -> None:
+        """What a forward pass has filled of a request's first n tokens is kept from now on."""
         line, later, whole = ghost.requests[r].line, [], n // self._unit * self._unit
         for g, i, block in self._filled.get(r, ()):
             end = (i + 1) * self.world.groups[g].block
@@ -249,8 +269,8 @@ class Kept:
                 self._forget([block])
                 if self._has_place(g, i, line):
                     self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
-        self._filled[r], self._done[r] = later, n
-        self._cached_late(r, n, ghost)
+        self._filled[r] = later
+        self._cached_late(r, self._done[r], ghost)
 
     def _has_place(self, g: int, i: int, line: Sequence[int]) -> bool:
         """Whether entry i of a request can be cached: in a tree, behind what is."""
@@ -262,7 +282,9 @@ class Kept:
 
     def _cached_late(self, r: str, n: int, ghost: Ghost) -> None:
         """Take note of what a request has of its first n tokens and nothing is kept of: it may be cached now."""
-        line, under_way = ghost.requests[r].line, {block for _, _, block in self._filled.get(r, ())}
+        line, filled = ghost.requests[r].line, self._filled.get(r, ())
+        sizes = [group.block for group in self.world.groups]
+        under_way = {b for g, i, b in filled if self._caches is None or (i + 1) * sizes[g] > n}
         for g, table in enumerate(self._tables.get(r, ())):
             size = self.world.groups[g].block
             for block, end in zip(table, range(size, min(n, len(line) - 1) + 1, size), strict=False):
