@@ -52,7 +52,8 @@ def capabilities(kind: type[BlockManager]) -> dict[str, Any]:
             raise UsageError(f"{kind.__qualname__}{problem}")
     host = _takes(kind, "host_blocks")
     told = {"events": has(kind, "take_events"), "host_blocks": host, "caching": _takes(kind, "caching")}
-    always = [name for name in _ALWAYS if name != "step" or kind.in_parts or has(kind, "loaded")]
+    not_asked = {"cut": not kind.cuts, "step": not (kind.in_parts or has(kind, "loaded"))}
+    always = [name for name in _ALWAYS if not not_asked.get(name)]
     operations = [*always, *(["mirror"] if host else []), *(name for name in _WHERE_THERE_ARE if has(kind, name))]
     tiers = {"device": STATE, "host": HOST_STATE} if host else {"device": STATE}
     return {

@@ -70,6 +70,7 @@ _KINDS: Mapping[str, Kind] = {
     "isolated": _FLAG,
     "eager": _FLAG,
     "in_parts": _FLAG,
+    "cuts": _FLAG,
     "overlaps": _FLAG,
     "namespaces": _FLAG,
 }

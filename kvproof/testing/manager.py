@@ -77,6 +77,10 @@ class BlockManager:
     """Whether a prompt may be computed in parts (chunked prefill). False for a manager that registers all of a prompt
     when it is let in: then each is computed at once, up to its end. Only what a load did not bring comes later."""
 
+    cuts: ClassVar[bool] = True
+    """Whether a request may give up its blocks between an `allocate` and its `commit`, as where its server does not
+    wait for the result of a forward pass. False for a manager whose server always does."""
+
     tenants: ClassVar[tuple[str, ...]] = ()
     """What its keys depend on beside tokens: ``salt``, ``adapter``. Unlocks requests that have one (P13)."""
 

@@ -54,6 +54,8 @@ def tell(target: str, case: Case, found: Verdict, path: str | None = None) -> It
         yield "  calls overlap: a manager that one task alone calls says overlaps = False"
     if any(op == BATCH for op, _ in case.ops[: found.at + 1]):
         yield "  requests share a forward pass: a manager that each is to be computed for alone says overlaps = False"
+    if any(op == "cut" for op, _ in case.ops[: found.at + 1]):
+        yield "  a result is not waited for: a manager whose server always does says cuts = False"
     yield f"  setup: {short(case.setup)}"
     yield from played(case, found.answer, found.at)
     yield from _histories(found)

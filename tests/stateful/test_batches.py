@@ -85,6 +85,38 @@ class _KeepsFirst(test_pool.TestPool):
         return self.pool.tables[request.name]
 
 
+class _RegistersWhatIsToCome(test_pool.TestPool):
+    """What is to be computed can be found already: whoever finds it reads it in the same forward pass, or later."""
+
+    cuts = False
+
+    def allocate(self, request: Request, tokens: int) -> list[int] | None:
+        table = super().allocate(request, tokens)
+        if table is not None:
+            self.pool.computed(request.name, request.tokens[:tokens], request.salt)
+        return table
+
+
+class _Cut(_RegistersWhatIsToCome):
+    """The same where results are not waited for: what is computed all the same is found too."""
+
+    cuts = True
+
+
+class _BreaksWhenCut(test_pool.TestPool):
+    """Who gives up blocks before they are computed leaves the last one held."""
+
+    def free(self, request: Request) -> None:
+        table = self.pool.tables[request.name]
+        if len(table) > self.pool.need(request.computed):
+            table.pop()
+        super().free(request)
+
+
+class _NeverCut(_BreaksWhenCut):
+    cuts = False
+
+
 TWICE: list[tuple[str, dict[str, Any]]] = [
     ("begin", {"op": "start", "request": "r0", "prompt": [0, 0]}),
     ("begin", {"op": "start", "request": "r1", "prompt": [0, 0]}),
@@ -109,9 +141,14 @@ def test_blocks_that_two_are_promised_are_told(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", [_OneByOne, _KeepsFirst])
+@pytest.mark.parametrize("kind", [_OneByOne, _KeepsFirst, _RegistersWhatIsToCome, _Cut, _NeverCut])
 def test_who_keeps_the_rules_with_what_is_asked_of_it_is_silent(kind: type[BlockManager], seed: int) -> None:
     assert fuzz_manager(kind, examples=200, seconds=40, seed=seed).broken == {}
+
+
+def test_who_must_not_be_cut_says_so() -> None:
+    broken = fuzz_manager(_BreaksWhenCut, seconds=30, findings=1).broken
+    assert "says cuts = False" in next(iter(broken.values()))[0]
 
 
 def test_requests_of_one_forward_pass_compute_the_same_prefix_twice() -> None:

@@ -8,6 +8,9 @@ import "slices"
 // OneByOne is a manager that is asked to Allocate for no request while the result for another one is outstanding.
 type OneByOne interface{ OneByOne() }
 
+// NeverCut is a manager whose server always waits for what is computed: no Free comes between Allocate and Commit.
+type NeverCut interface{ NeverCut() }
+
 // pass is a request in a forward pass, and up to where that computes it.
 type pass struct {
 	request *Request

@@ -72,8 +72,9 @@ func (k kit) operations() []string {
 	_, forkGroups := k.none.(GroupForker)
 	_, waits := k.none.(SlowLoader)
 	_, oneByOne := k.none.(OneByOne)
+	_, neverCut := k.none.(NeverCut)
 	has := map[string]bool{"fork": fork || forkGroups, "mirror": k.tiers(), "loaded": k.tiers() && waits,
-		"begin": !oneByOne, "batch": !oneByOne}
+		"begin": !oneByOne, "batch": !oneByOne, "cut": !neverCut}
 	for name := range operations {
 		if may, asked := has[name]; may || !asked {
 			names = append(names, name)

@@ -8,7 +8,8 @@ const OPERATIONS = [
   "start", "resume", "step", "grow", "fork", "finish", "abort", "preempt", "cut", "mirror", "loaded", "drain", "begin",
   "batch",
 ];
-const TOGETHER = ["begin", "batch"]; // Not asked of a manager that says `static oneByOne`.
+// What is not asked of a manager that says so: `static oneByOne`, `static neverCut`.
+const UNLESS = { begin: "oneByOne", batch: "oneByOne", cut: "neverCut" };
 const NEEDS = { fork: "fork", mirror: "store", loaded: "loaded" };
 const SHOWN = {
   device: { ref: "refCounts", free: "freeQueue", num_free: "numFree", cached: "cached" },
@@ -17,7 +18,7 @@ const SHOWN = {
 
 const has = (Adapter, method) => Boolean(Adapter.prototype[method]);
 const operationsOf = (Adapter) =>
-  OPERATIONS.filter((name) => (TOGETHER.includes(name) ? !Adapter.oneByOne : !NEEDS[name] || has(Adapter, NEEDS[name])));
+  OPERATIONS.filter((name) => !Adapter[UNLESS[name]] && (!NEEDS[name] || has(Adapter, NEEDS[name])));
 
 // The fields of a pool's state that a manager tells.
 const fieldsOf = (Adapter, tier) => Object.keys(SHOWN[tier]).filter((field) => has(Adapter, SHOWN[tier][field]));

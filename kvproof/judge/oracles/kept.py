@@ -115,9 +115,7 @@ class Kept:
         elif kind in ("end", "preempted"):
             if self._caches is not None and effect[1] in self._done and effect[2:] == ["finished"]:
                 self._cached(effect[1], self._done[effect[1]], ghost)
-            self._cached_late(effect[1], self._done.pop(effect[1], 0), ghost)
-            self._tables.pop(effect[1], None)
-            self._filled.pop(effect[1], None)
+            self._given_up(effect[1], ghost)
         elif kind == "cleared":
             self._forget([*self._place_at] if effect[1] == self._device else ())
         else:
@@ -271,6 +269,14 @@ class Kept:
                     self._block_of[g, line[end]], self._place_at[block] = block, (g, line[end])
         self._filled[r] = later
         self._cached_late(r, self._done[r], ghost)
+
+    def _given_up(self, r: str, ghost: Ghost) -> None:
+        """A request holds nothing any more. What forward passes fill for it whose result nobody waits for may be cached
+        too: some register it before."""
+        sizes = [group.block for group in self.world.groups]
+        filled = ((i + 1) * sizes[g] for g, i, _ in self._filled.pop(r, ()))
+        self._cached_late(r, max(self._done.pop(r, 0), *filled, 0), ghost)
+        self._tables.pop(r, None)
 
     def _has_place(self, g: int, i: int, line: Sequence[int]) -> bool:
         """Whether entry i of a request can be cached: in a tree, behind what is."""
