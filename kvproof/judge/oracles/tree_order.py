@@ -80,9 +80,14 @@ class OrderOracle:
             later = next((other for other in gone if used < self._at_least.get(contents[other][-1], 0)), None)
             if later is not None:
                 text = f"an eviction takes the node of the slots {nodes[later].slots}, and leaves that of the slots "
-                text += f"{nodes[at].slots}, a leaf without a lock that nobody has used since"
+                text += f"{nodes[at].slots}, a leaf without a lock that nobody has used since: the one was last used "
+                text += f"{self._ago(self._at_least[contents[later][-1]])} before, the other {self._ago(used)}"
                 yield Violation("R6", "order of eviction", text)
                 return
+
+    def _ago(self, used: int) -> str:
+        ago = self._now + 1 - used
+        return "1 operation" if ago == 1 else f"{ago} operations"
 
 
 def _is_whole(node: TreeNode) -> bool:
