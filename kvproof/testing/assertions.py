@@ -24,7 +24,7 @@ def assert_fuzzed(
 
     Args:
         manager: the subclass.
-        examples: how many cases; 400 where neither this nor ``seconds`` is said.
+        examples: how many cases; 1,000 where neither this nor ``seconds`` is said.
         seconds: the most time.
         seed: chooses the cases.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ManagerClass", "RuleItem", "is_complete"]
 
-_CASES = 4
+_CASES = 10
 """So many cases for each example of Hypothesis' profile: there are about as many families of cases."""
 
 

@@ -30,7 +30,7 @@ from .telling import hint_of_hits, story, tell
 
 __all__ = ["EXAMPLES", "SECONDS", "Fuzzed", "fuzz_manager", "judged_beside"]
 
-EXAMPLES = 400
+EXAMPLES = 1000
 """So many cases where nothing else is said; each is a manager and up to forty operations."""
 
 SECONDS = 10.0

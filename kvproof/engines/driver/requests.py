@@ -86,8 +86,9 @@ TENANTS = ("adapter", "salt")
 _WIDTH = 5
 """Bytes of an operation: which, and four that its arguments are made of."""
 
-_LONG = 244
-"""A byte from which on a prompt is as long as there is room for: of many blocks, not of two or three."""
+_LONG, _LONG_AGAIN = 244, 212
+"""A byte from which on a prompt is as long as there is room for: of many blocks, not of two or three; and the same
+where prompts come again, and all of it is to be found."""
 
 _USUAL = {
     "start": 24, "resume": 8, "step": 6, "grow": 20, "finish": 14, "abort": 3, "preempt": 5, "mirror": 6, "evict": 2,
@@ -322,7 +323,8 @@ class _Player:
     def _start(self, a: int, b: int, c: int, d: int) -> None:
         """A request that begins as an earlier one, mostly at the end of a block or a token behind it."""
         kept: list[int] = []
-        tail = [c % 3] * (self._most if c >= _LONG else c // 3 % (2 * self._size + 1))
+        is_long = c >= (_LONG_AGAIN if self._again else _LONG)
+        tail = [c % 3] * (self._most if is_long else c // 3 % (2 * self._size + 1))
         if a % 4 and self._prompts:
             like = self._prompts[a // 4 % len(self._prompts)]
             kept = like if b >= 160 or self._again else like[: b % 6 * self._size + b // 6 % 2]
