@@ -1,8 +1,8 @@
 """A `BlockManager` that is called by one task: several requests share a forward pass, as in each step of a server.
 
-All of them are given their blocks, one after the other, before the first of them is processed. What one computes
-the others cannot find yet, unless the manager registers it when it allocates: two of the same prompt then have it
-twice. What room there was for the first is not there for the second.
+All of them are given their blocks, one after the other, before the first of them is processed. What one computes the
+others cannot find yet, unless the manager registers it when it allocates: two of the same prompt then have it twice.
+What room there was for the first is not there for the second.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class BatchingSystem(LoadingSystem):
         self._passing = passing
         try:
             for op, args in begun:
-                if op not in self._operations:
-                    raise ValueError(f"there is no operation {op} to begin")
+                if op not in self._operations or "request" not in args:
+                    raise ValueError(f"there is no operation {op} of a request to begin")
                 result = SKIPPED if args["request"] in passing else getattr(self, f"_{op}")(**args)
                 if result is not SKIPPED:
                     done[f"{op} {args['request']}"] = result

@@ -379,6 +379,8 @@ def test_fuzz_finds_tells_and_writes_and_replay_shows_it_again(
         ("grow", {"request": "r0", "tokens": [True]}, "grow has the tokens [True]"),
         ("drain", {"request": "r0"}, "drain has the request 'r0'"),
         ("begin", {"op": "begin"}, "begin names no operation"),
+        ("begin", {"op": "drain"}, "begin names no operation"),
+        ("batch", {"order": [1]}, "batch has the order"),
         ("begin", {"op": "step", "request": "r0", "most": -1}, "step has the most -1"),
     ],
 )

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...judge.record import BATCH, SEVERAL, TOGETHER
+from ...judge.record import BATCH, TOGETHER
 from ...untrusted.text import one_line
+from .requests import BEGUN
 
 __all__ = ["problem_of"]
 
@@ -72,7 +73,7 @@ def problem_of(op: str, args: Mapping[str, Any]) -> str | None:
     """What is wrong with an operation, in words; None where it can be asked."""
     if op == "begin":
         begun, rest = args.get("op"), {name: value for name, value in args.items() if name != "op"}
-        is_one = isinstance(begun, str) and begun not in ("begin", *SEVERAL)
+        is_one = isinstance(begun, str) and begun in BEGUN
         return problem_of(str(begun), rest) if is_one else "begin names no operation that it begins"
     if op not in _NEEDED:
         return f"there is no operation {one_line(op, 40)}"

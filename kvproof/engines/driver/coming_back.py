@@ -21,11 +21,11 @@ _WIDTH = 3
 
 _OFTEN = {
     "visit": 4, "lose": 5, "come": 12, "loaded": 8, "leave": 6, "mirror": 3, "abort": 3, "step": 2, "grow": 2,
-    "preempt": 1, "share": 4,
+    "preempt": 1, "share": 4, "anew": 1,
 }  # fmt: skip
 """How often something happens; what a driver cannot do leaves room for the others."""
 
-_OWN = {"visit": "start", "lose": "evict", "come": "start", "leave": "finish", "share": "loaded"}
+_OWN = {"visit": "start", "lose": "evict", "come": "start", "leave": "finish", "share": "loaded", "anew": "reset"}
 """The operations that some of them are."""
 
 
@@ -81,6 +81,8 @@ class _Scene:
             yield from self._driven_out(a % 3)
         elif name == "share":
             yield from self._shared(a % 3, b)
+        elif name == "anew":
+            yield from self._anew(a % 3, 1 + b % 2)
         elif name == "come":
             if len(self._lengths) > _BESIDE:
                 yield from self._of_one("leave", next(iter(self._lengths)), b)
@@ -125,6 +127,12 @@ class _Scene:
         yield from self._crowd(1 + self._hosts // each, each)
         # What those who went left is written back here, by a tier that does so.
         yield from (("mirror", {"requests": []}), ("loaded", {"pick": 0, "failed": 0}))
+
+    def _anew(self, token: int, blocks: int) -> Iterator[Op]:
+        """All is forgotten that was stored; what is stored then is new, though it was there before."""
+        self._lengths.clear()
+        yield from (("drain", {}), ("reset", {}))
+        yield from self._visit(token, blocks)
 
     def _crowd(self, visits: int, blocks: int) -> Iterator[Op]:
         """What nobody knew before is stored, until the host has no room but what nobody holds there: who loads does."""
